@@ -1,0 +1,1 @@
+"""The command line `drmasc`: one small module per command, imported only when the command runs."""

@@ -1,0 +1,56 @@
+"""`drmasc`: finds the command's module, runs it, and turns a `UserError` into a message and an exit code.
+
+Every module of a command has `configure(parser)` and `run(arguments) -> exit code`. Only the module of the command that was
+asked for is imported, so that `check` stays fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from drmas_dsl import __version__
+from drmas_dsl.errors import UserError
+
+COMMANDS = {
+    "check": "find every mistake in .mas files",
+    "compile": "lower a system to its execution graph, as JSON",
+    "graph": "draw a system",
+    "train": "train a system",
+    "eval": "evaluate a system or a checkpoint of it",
+    "run": "run one question through a system and print the trajectory",
+    "advantages": "recompute advantages of recorded turns",
+    "fmt": "format .mas files",
+    "explain": "explain a finding's code or a setting",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit code (0 fine, 1 the input is at fault, 2 bad usage, 130 interrupted)."""
+    argv = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(prog="drmasc", description="Declare, check, draw and train systems of LLM agents.")
+    parser.add_argument("--version", action="version", version=f"drmasc {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    asked = next((word for word in argv if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == asked:
+            module = importlib.import_module(f"drmas_dsl.cli.{name}")
+            module.configure(command)
+            command.set_defaults(run=module.run)
+    arguments = parser.parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+        return code
+    except UserError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.help:
+            print(f" help: {error.help}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The compiler as one visible pipeline: sources -> trees -> checked system -> execution graph -> findings."""

@@ -1,0 +1,142 @@
+"""The execution graph as versioned, deterministic node-link JSON, and back.
+
+The JSON loads with plain `networkx.node_link_graph`. The same graph gives the same bytes. Paths inside it are
+`{"path": …}` relative to the folder that the JSON is written for, so that a graph moves with its files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import networkx as nx
+
+from drmas_dsl.errors import UserError
+from drmas_dsl.graph import settings as schema
+from drmas_dsl.graph.settings import Call, System
+
+FORMAT = "drmasc-graph"
+VERSION = 1
+
+
+def to_json(graph: nx.MultiDiGraph, folder: str) -> str:
+    """The graph as JSON text, its relative paths starting from `folder`."""
+    system: System = graph.graph["system"]
+    data = nx.node_link_data(graph, edges="edges")
+    body = _plain(dataclasses.replace(system, base=""))
+    del body["base"]
+    data["graph"] = {"format": FORMAT, "version": VERSION, "system": body}
+    data["edges"].sort(key=lambda edge: (_number(edge["source"]), edge["order"]))
+    return json.dumps(_moved(data, system.base, folder), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def from_json(text: str, folder: str) -> nx.MultiDiGraph:
+    """The graph of a JSON text whose relative paths start from `folder`.
+
+    Raises:
+        UserError: the text is no execution graph of this version.
+    """
+    try:
+        data = json.loads(text)
+        head = data["graph"]
+        if head["format"] != FORMAT:
+            raise KeyError("format")
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise UserError("this is not a compiled graph", "make one with `drmasc compile FILE -o graph.json`") from error
+    if head["version"] != VERSION:
+        raise UserError(
+            f"the graph has version {head['version']}, this drmasc reads {VERSION}", "compile the .mas file again"
+        )
+    graph = nx.node_link_graph(data, edges="edges")
+    graph.graph.clear()
+    graph.graph["system"] = _system(head["system"], os.path.abspath(folder))
+    return graph
+
+
+def _number(node: str) -> tuple[int, str]:
+    digits = node[1:]
+    return (int(digits), node) if digits.isdigit() else (1 << 60, node)
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses and tuples as dicts and lists; order is that of the declaration."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _moved(value: Any, base: str, folder: str) -> Any:
+    """The same value with every relative path rewritten to start from `folder`."""
+    if isinstance(value, dict):
+        if value.keys() == {"path"} and isinstance(value["path"], str):
+            path = value["path"]
+            return {"path": path if os.path.isabs(path) else os.path.relpath(os.path.join(base, path), folder)}
+        return {key: _moved(item, base, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_moved(item, base, folder) for item in value]
+    return value
+
+
+_NESTED: dict[str, type] = {
+    "sampling": schema.Sampling,
+    "loss": schema.Loss,
+    "optimizer": schema.Optimizer,
+    "chat": schema.Chat,
+    "lora": schema.Lora,
+    "price": schema.Price,
+    "engine": Call,
+    "algorithm": Call,
+    "normalize": Call,
+    "parser": Call,
+    "call": Call,
+    "train": schema.Train,
+    "eval": schema.Eval,
+    "task": schema.Task,
+}
+_TABLES: dict[str, type] = {
+    "models": schema.Model,
+    "policies": schema.Policy,
+    "agents": schema.Agent,
+    "tools": schema.Tool,
+    "pools": schema.Pool,
+}
+
+
+def _record(cls: type, data: Mapping[str, Any]) -> Any:
+    """A dataclass from its plain form; unknown keys are an error of the version."""
+    return cls(**{key: _field(cls, key, value) for key, value in data.items()})
+
+
+def _field(cls: type, key: str, value: Any) -> Any:
+    if cls is schema.Task:
+        if key == "train":
+            return None if value is None else Call(**value)
+        if key == "test":
+            return {name: Call(**call) for name, call in value.items()}
+        return value
+    if cls is schema.Model and key == "weights":
+        return Call(**value) if isinstance(value, dict) and "function" in value else value
+    if key == "outputs":
+        return tuple(_record(schema.Output, item) for item in value)
+    if key in _NESTED and isinstance(value, dict):
+        return _record(_NESTED[key], value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _system(data: Mapping[str, Any], base: str) -> System:
+    fields: dict[str, Any] = {}
+    for key, value in data.items():
+        if key in _TABLES:
+            fields[key] = {name: _record(_TABLES[key], item) for name, item in value.items()}
+        elif key in _NESTED:
+            fields[key] = _record(_NESTED[key], value)
+        else:
+            fields[key] = tuple(value) if isinstance(value, list) else value
+    return System(**fields, base=base)

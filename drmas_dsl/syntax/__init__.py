@@ -1,0 +1,1 @@
+"""Text to tree: sources and spans, the abstract syntax tree, the parser with recovery, the formatter."""

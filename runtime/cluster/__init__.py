@@ -1,0 +1,1 @@
+"""The cluster: Ray actors, placement, weight sync and supervision."""

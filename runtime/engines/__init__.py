@@ -1,0 +1,1 @@
+"""Engines: who generates. Token ids in, token ids and log-probabilities out."""

@@ -1,0 +1,51 @@
+"""What every engine takes and gives.
+
+An engine is an object (inside a Ray actor) that serves the policies of one model. It never sees text: token ids in, token ids
+and log-probabilities out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from drmas_dsl.graph.settings import Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One generation. `order` is (question, trajectory, turn) within the step: the order in which a batch is served.
+    `seed` alone decides the draws, whatever else is in the batch."""
+
+    policy: str
+    prompt_ids: tuple[int, ...]
+    sampling: Sampling
+    seed: int
+    order: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The response with its end token, if it came; `logprobs` of each token under the distribution that was sampled
+    from; `finish` is "stop" (end token or stop text) or "length"."""
+
+    response_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish: Literal["stop", "length"]
+    weights_version: int
+
+
+class Engine(Protocol):
+    """Serves one model's policies."""
+
+    def generate(self, requests: Sequence[Request]) -> list[Completion]:
+        """Completions in the order of the requests."""
+        ...
+
+    def load_weights(self, policy: str, weights: Mapping[str, torch.Tensor], version: int) -> None:
+        """Put a policy's new weights in place."""
+        ...

@@ -1,0 +1,1 @@
+"""Learning: advantages, losses, algorithms, batches, and the learner of one policy."""
