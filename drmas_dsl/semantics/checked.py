@@ -1,0 +1,33 @@
+"""What the semantic stage hands to lowering: resolved settings, the flow as written, and where things stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drmas_dsl.graph.settings import Expression, System
+from drmas_dsl.syntax import ast
+from drmas_dsl.syntax.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRead:
+    """A read of an output, text or variable in an agent's prompt: the expression of the graph, and its place in the
+    `.mas` or `.j2` file."""
+
+    expression: Expression
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A system whose declarations make sense. `flow` is None where there is none (already reported). `places` gives the
+    span of a declaration or setting by its path (`Solver`, `Solver.penalty`, `policy.optimizer.lr`, `train.steps`)."""
+
+    system: System
+    flow: ast.FlowDecl | None
+    patterns: Mapping[str, ast.FlowDecl]
+    params: Mapping[str, Any]
+    prompt_reads: Mapping[str, tuple[PromptRead, ...]]
+    places: Mapping[str, Span]
