@@ -1,4 +1,4 @@
-""""Did you mean": the nearest known name, and the finding about an unknown one.
+""" "Did you mean": the nearest known name, and the finding about an unknown one.
 
 Used for names of every kind; what is known is the caller's business.
 """
