@@ -50,6 +50,7 @@ _AFTER = _p("after", "string?", None)
 _OF = ("agent", "trajectory", "turn")
 _KL = _p("kl_estimator", "enum", "k3", None, None, "k2", "k3")
 _GRPO_LOSS = (_p("kl", "float", 0.0, 0), _KL, _p("entropy", "float", 0.0, 0))
+_CLIPPED = (_p("clip", "float", 0.2, 0, 1), _p("clip_high", "float?", None, 0), *_GRPO_LOSS)
 
 _TABLE = (
     # Parsers: the text of a response to a value; the last occurrence counts; `after = "think"` reads behind </think>.
@@ -172,20 +173,54 @@ _TABLE = (
         "engine",
         "A remote model behind the OpenAI protocol; always frozen.",
     ),
-    # Algorithms.
+    # Algorithms. `honours`: `aggregate` (the policy's; the others bring their own) and `deviation` (the normalisation's;
+    # the others do not divide).
     Signature(
         "grpo",
         "algorithm",
-        (_p("clip", "float", 0.2, 0, 1), _p("clip_high", "float?", None, 0), *_GRPO_LOSS),
+        _CLIPPED,
         "algorithm",
         "Group-relative policy optimisation; `clip_high` defaults to `clip`.",
+        honours=("aggregate", "deviation"),
+    ),
+    Signature(
+        "dr_grpo",
+        "algorithm",
+        _CLIPPED,
+        "algorithm",
+        "GRPO without division by the deviation or by the response's length.",
     ),
     Signature(
         "rloo",
         "algorithm",
-        (_p("clip", "float", 0.2, 0, 1), _p("clip_high", "float?", None, 0), *_GRPO_LOSS),
+        _CLIPPED,
         "algorithm",
         "Leave-one-out baseline within the same statistics, no deviation.",
+        honours=("aggregate",),
+    ),
+    Signature(
+        "reinforce_pp",
+        "algorithm",
+        (*_CLIPPED[:3], _p("kl_estimator", "enum", "k2", None, None, "k2", "k3"), _CLIPPED[4]),
+        "algorithm",
+        "REINFORCE++ with a group baseline: the deviation is that of the whole step.",
+        honours=("aggregate", "deviation"),
+    ),
+    Signature(
+        "dapo",
+        "algorithm",
+        (
+            _CLIPPED[0],
+            _p("clip_high", "float", 0.28, 0),
+            *_GRPO_LOSS,
+            _p("resample", "int", 3, 0),
+            _p("overlong_buffer", "int", 0, 0),
+            _p("overlong_penalty", "float", 1.0, 0),
+        ),
+        "algorithm",
+        "Clip-higher, token mean, groups without variance replaced up to `resample` times, and a soft punishment in the "
+        "last `overlong_buffer` tokens before `max_tokens`.",
+        honours=("deviation",),
     ),
     # Normalisations.
     Signature("agent", "normalize", (), "normalize", "Mean and deviation of the agent's turns in the group (Dr. MAS)."),
