@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from drmas_dsl.graph.settings import Expression, System
+from drmas_dsl.semantics.expressions import Scope
+from drmas_dsl.semantics.functions import Signature
 from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.source import Span
 
@@ -23,7 +25,9 @@ class PromptRead:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """A system whose declarations make sense. `flow` is None where there is none (already reported). `places` gives the
-    span of a declaration or setting by its path (`Solver`, `Solver.penalty`, `policy.optimizer.lr`, `train.steps`)."""
+    span of a declaration or setting by its path (`Solver`, `Solver.penalty`, `policy.optimizer.lr`, `train.steps`).
+    `scope` is what expressions of the flow see at its start (no variables, outside of loops); `tool_calls` gives, for
+    each declared tool, the signature of its calls in the flow."""
 
     system: System
     flow: ast.FlowDecl | None
@@ -31,3 +35,5 @@ class Checked:
     params: Mapping[str, Any]
     prompt_reads: Mapping[str, tuple[PromptRead, ...]]
     places: Mapping[str, Span]
+    scope: Scope = field(default_factory=Scope)
+    tool_calls: Mapping[str, Signature] = field(default_factory=dict)
