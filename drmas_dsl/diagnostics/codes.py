@@ -62,6 +62,15 @@ _TABLE = (
     Code("E0404", "template feature that prompts do not have"),
     # Flow
     Code("E0501", "unreachable statement"),
+    Code("E0502", "path without `return`"),
+    Code("E0503", "`break` or `continue` outside of a loop"),
+    Code("E0504", "jump out of a `parallel`"),
+    Code("E0505", "conflict between parallel branches"),
+    Code("E0506", "`parallel N` inside `parallel N`"),
+    Code("E0507", "read that no path can satisfy"),
+    Code("E0508", "recursive pattern"),
+    Code("E0509", "list on one path, single value on another"),
+    Code("E0510", "prompt that cannot fit the context"),
     # Training
     Code("E0601", "setting of a shared policy on an agent"),
     Code("E0602", "training setting of what is frozen"),
@@ -78,6 +87,10 @@ _TABLE = (
     # Warnings
     Code("W0201", "unused declaration"),
     Code("W0401", "`loop` of a template's `for`"),
+    Code("W0501", "read that some path leaves unbound"),
+    Code("W0502", "condition that is always the same"),
+    Code("W0503", "loop that cannot run twice"),
+    Code("W0504", "history that may overflow the context"),
     Code("W0601", "truncated sampling of a trained agent"),
 )
 

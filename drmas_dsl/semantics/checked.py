@@ -16,10 +16,12 @@ from drmas_dsl.syntax.source import Span
 @dataclass(frozen=True, slots=True)
 class PromptRead:
     """A read of an output, text or variable in an agent's prompt: the expression of the graph, and its place in the
-    `.mas` or `.j2` file."""
+    `.mas` or `.j2` file. `guarded`: the template asks first whether it is there (`{% if Search.query %}`), so a path that
+    leaves it unbound is meant."""
 
     expression: Expression
     span: Span
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
