@@ -72,11 +72,15 @@ def create(path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Sequence
         UserError: the folder holds something already.
     """
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UserError(f"{path} is not empty", "name another folder with --run, or go on with the run in it by --resume")
+        raise UserError(
+            f"{path} is not empty", "name another folder with --run, or go on with the run in it by --resume"
+        )
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the run folder {path}: {error.strerror}", "name another one with --run") from error
+        raise UserError(
+            f"cannot make the run folder {path}: {error.strerror}", "name another one with --run"
+        ) from error
     if source.suffix == ".mas":
         shutil.copyfile(source, path / "system.mas")
     (path / "graph.json").write_text(to_json(graph, str(path.resolve())), encoding="utf-8")
@@ -103,9 +107,8 @@ def existing(path: Path) -> RunFolder:
     return RunFolder(path)
 
 
-def write_rollouts(folder: RunFolder, step: int, trajectories: Iterable[Trajectory]) -> None:
-    """Write a step's trajectories, one JSON object a line."""
-    path = folder.rollouts(step)
+def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
+    """Write trajectories to `path`, one JSON object a line."""
     path.parent.mkdir(exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
         for trajectory in trajectories:

@@ -1,0 +1,38 @@
+"""Options that several commands share, so that they are spelled and mean the same everywhere."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+
+from drmas_dsl.errors import UserError
+
+RUNTIME = ("torch", "transformers", "ray")
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """The system: a `.mas` file or its compiled JSON."""
+    parser.add_argument("file", metavar="FILE", help="a .mas file, or its compiled .json")
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """Overrides of params and settings."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="PATH=VALUE",
+        action="append",
+        default=[],
+        help="override a param or a setting, e.g. --set rounds=3 --set Solver.sampling.temperature=0.7",
+    )
+
+
+def require_runtime() -> None:
+    """Fail in words where the packages that run systems are not installed.
+
+    Raises:
+        UserError: with the command that installs them.
+    """
+    missing = [package for package in RUNTIME if find_spec(package) is None]
+    if missing:
+        raise UserError(f"this command needs {', '.join(missing)}", "install them with: pip install 'drmasc[train]'")

@@ -1,0 +1,119 @@
+"""What the command line calls: train, evaluate, run one question. Each prints for people and returns an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+import networkx as nx
+from rich.console import Console
+
+from drmas_dsl.errors import UserError
+from drmas_dsl.graph.execution import system_of
+from runtime import runfolder
+from runtime.evaluate import check_eval, print_results, results_record
+from runtime.evaluate import evaluate as evaluate_system
+from runtime.metrics import read_metrics
+from runtime.report import report
+from runtime.rollout.scheduler import rollout
+from runtime.team import open_team
+from runtime.trainer import train as train_system
+from runtime.transcript import print_trajectory
+
+INTERRUPTED = 130
+
+
+def train(graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str], path: Path, resume: bool) -> int:
+    """Train into the run folder `path`, then show the curve and the agents."""
+    _quiet()
+    console = Console(stderr=False)
+    folder = runfolder.existing(path) if resume else runfolder.create(path, graph, source, overrides)
+    if resume and folder.last_checkpoint() is None:
+        raise UserError(f"{path} has no checkpoint to go on from", "start again in another folder")
+    outcome = asyncio.run(train_system(graph, folder, console, resume))
+    steps = [line for line in read_metrics(folder.metrics) if "agents" in line] if folder.metrics.exists() else []
+    report(console, system_of(graph).name, steps, folder.path / "curve.png")
+    if outcome.interrupted:
+        saved = folder.last_checkpoint()
+        console.print(
+            f"Stopped after step {outcome.step}." + (f" Saved in {saved[1]}." if saved else " Nothing was trained yet.")
+        )
+        return INTERRUPTED
+    console.print(f"Run: {folder.path}", highlight=False)
+    return 0
+
+
+def evaluate(graph: nx.MultiDiGraph, run: Path | None, form: str) -> int:
+    """Evaluate the system, with the last checkpoint of `run` where given, whose folder gets `eval.json`."""
+    _quiet()
+    system = system_of(graph)
+    check_eval(system)
+    checkpoint = _checkpoint(run)
+
+    async def work() -> Any:
+        async with open_team(system, checkpoint, learners=False) as team:
+            return await evaluate_system(graph, team)
+
+    results, trajectories = asyncio.run(work())
+    record = results_record(results)
+    if run is not None:
+        (run / "eval.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        runfolder.write_trajectories(run / "eval.jsonl", trajectories)
+    if form == "json":
+        print(json.dumps(record, indent=2))
+    else:
+        print_results(Console(), system, results)
+    return 0
+
+
+def run_one(graph: nx.MultiDiGraph, row: Mapping[str, Any], run: Path | None, form: str) -> int:
+    """Roll one question out and print its trajectory; 1 where it failed."""
+    _quiet()
+    system = system_of(graph)
+    checkpoint = _checkpoint(run)
+
+    async def work() -> Any:
+        async with open_team(system, checkpoint, learners=False) as team:
+            return await rollout(
+                graph,
+                [row],
+                step=0,
+                group_size=1,
+                seed=system.train.seed,
+                engines=team.engines,
+                tokenizers=team.tokenizers,
+            )
+
+    (trajectory,) = asyncio.run(work())
+    if form == "json":
+        print(json.dumps(runfolder.trajectory_record(trajectory), ensure_ascii=False, indent=2, default=str))
+    else:
+        print_trajectory(Console(), trajectory)
+    return 0 if trajectory.failed is None else 1
+
+
+def _checkpoint(run: Path | None) -> Path | None:
+    if run is None:
+        return None
+    found = runfolder.existing(run).last_checkpoint()
+    if found is None:
+        raise UserError(
+            f"{run} has no checkpoint yet", "let `drmasc train` finish, or stop it with Ctrl-C, which saves one"
+        )
+    return found[1]
+
+
+def _quiet() -> None:
+    """Keep the libraries' chatter away from the user; their errors still raise."""
+    warnings.filterwarnings("ignore", module=r"(torch|transformers|ray|tensorboard)\..*")
+    for name in ("ray", "transformers", "torch"):
+        logging.getLogger(name).setLevel(logging.ERROR)
