@@ -17,7 +17,8 @@ from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.graph.expressions import const
 from drmas_dsl.graph.settings import Expression
 from drmas_dsl.semantics.arguments import bind, check_argument, parameters_by_name
-from drmas_dsl.semantics.functions import FUNCTIONS, Signature
+from drmas_dsl.semantics.functions import FUNCTIONS, OMITTED, Signature
+from drmas_dsl.semantics.plugins import installed_function
 from drmas_dsl.semantics.suggest import listed, nearest, unknown
 from drmas_dsl.semantics.types import (
     ANY,
@@ -400,7 +401,7 @@ def _call(expr: ast.Call, scope: Scope, report: Report) -> Typed:
     name = expr.function.name
     if scope.reward and name == "calls":
         return _calls(expr, scope, report)
-    signature = scope.functions.get(name)
+    signature = scope.functions.get(name) or _installed(name, scope)
     if signature is None:
         _unknown_function(expr.function, scope, report)
         return WRONG
@@ -408,6 +409,19 @@ def _call(expr: ast.Call, scope: Scope, report: Report) -> Typed:
     if bound is None:
         return WRONG
     return _applied(signature, bound, scope, report)
+
+
+def _installed(name: str, scope: Scope) -> Signature | None:
+    """The reward of that name that an installed package offers, looked for only where nothing here has the name."""
+    if (
+        not scope.functions
+        or name in scope.others
+        or name in scope.agents
+        or any(name == other for _, other in FUNCTIONS)
+    ):
+        return None
+    function = installed_function(name)
+    return None if function is None else function.signature("reward")
 
 
 def _unknown_function(function: ast.Ident, scope: Scope, report: Report) -> None:
@@ -448,6 +462,8 @@ def typed_arguments(
     found: dict[str, Typed] = {}
     for name, parameter in parameters_by_name(signature).items():
         given = bound.get(name)
+        if given is None and parameter.default is OMITTED:
+            continue
         if given is None:
             found[name] = Typed(type_of(parameter.default), const(parameter.default))
         elif isinstance(given, tuple):

@@ -3,7 +3,8 @@ algorithms and normalisations.
 
 The table is the language's side; the runtime holds the implementations under the same names, and a test compares the
 two, parameter by parameter. Types: int, float, bool, string, any, path (a file or folder, found from the file that
-names it), enum, list:TYPE, TYPE? (also `none`); `*` before a name takes all further positional arguments as a list.
+names it), package_path (a path, or `installed_package:file`), enum, list:TYPE, TYPE? (also `none`); `*` before a name
+takes all further positional arguments as a list.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "required"})()
+# A default that only a plug-in's own code knows: the argument is left out of the call.
+OMITTED: Any = type("Omitted", (), {"__repr__": lambda self: "its own default"})()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,11 @@ _TABLE = (
     ),
     # Weights.
     Signature(
-        "gguf", "weights", (_p("file", "string"),), "weights", "A GGUF file: a path, or `installed_package:file.gguf`."
+        "gguf",
+        "weights",
+        (_p("file", "package_path"),),
+        "weights",
+        "A GGUF file: a path, or `installed_package:file.gguf`.",
     ),
     Signature(
         "tiny",
