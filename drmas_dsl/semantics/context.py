@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from drmas_dsl.diagnostics.diagnostic import Edit, Help
@@ -39,7 +40,7 @@ class Context:
 
     def absolute(self, path: str, file: str) -> str:
         """The absolute form of a path that `file` names; overrides start from the current folder."""
-        folder = os.getcwd() if file == OVERRIDE else os.path.dirname(os.path.abspath(file))
+        folder = os.path.abspath(".") if file == OVERRIDE else os.path.dirname(os.path.abspath(file))
         return os.path.normpath(os.path.join(folder, path))
 
     def relative(self, path: str) -> str:
@@ -64,7 +65,7 @@ def missing_file(text: ast.Text, absolute: str, what: str, report: Report) -> No
     """Report a file that is not there; the help names the nearest file in the same folder."""
     folder, name = os.path.split(absolute)
     try:
-        neighbours = sorted(os.listdir(folder))
+        neighbours = sorted(path.name for path in Path(folder).iterdir())
     except (OSError, ValueError):
         parent = os.path.dirname(text.value) or text.value
         report.add("E0701", f"there is no {what} `{text.value}`", text.span, notes=[f"there is no folder `{parent}`"])
@@ -74,10 +75,11 @@ def missing_file(text: ast.Text, absolute: str, what: str, report: Report) -> No
         report.add("E0701", f"`{text.value}` is a {kind}, not a {what}", text.span)
         return
     match = nearest(name, neighbours)
+    help: Help | None
     if match is not None:
         better = text.value[: len(text.value) - len(name)] + match
         help = Help(f"did you mean `{better}`?", (Edit(text.span, f'"{better}"'),))
     else:
-        alike = [other for other in neighbours if os.path.splitext(other)[1] == os.path.splitext(name)[1]]
+        alike = [other for other in neighbours if Path(other).suffix == Path(name).suffix]
         help = Help(f"the folder has {listed(alike)}") if alike else None
     report.add("E0701", f"there is no {what} `{text.value}`", text.span, help=help)

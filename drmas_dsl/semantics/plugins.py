@@ -15,6 +15,7 @@ import ast as python
 import functools
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from drmas_dsl.diagnostics.report import Report
@@ -153,8 +154,7 @@ def installed_function(name: str) -> PluginFunction | None:
         path = _module_file(module)
         if path is None:
             continue
-        with open(path, encoding="utf-8") as file:
-            source = Source(path, file.read())
+        source = Source(path, Path(path).read_text(encoding="utf-8"))
         for function in read_plugin(source, Report()):
             if function.name == attribute:
                 return PluginFunction(
