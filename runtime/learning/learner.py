@@ -1,0 +1,228 @@
+"""The learner of one policy: its weights, its optimiser, and an update from a step's turns.
+
+It knows turns with advantages and nothing of questions, engines or Ray. A mini-batch's gradient does not depend on how it
+is cut into micro-batches: losses are divided by counts over the whole mini-batch. Forward passes run in the model's
+number format; weights and the optimiser's state are float32. On a CPU the same turns give the same bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drmas_dsl.errors import UserError
+from drmas_dsl.graph import settings
+from runtime import models
+from runtime.learning import losses
+from runtime.learning.batches import MicroBatch, micro_batches
+from runtime.learning.objective import Objective
+from runtime.learning.optimizer import adamw, learning_rate
+from runtime.learning.updates import BadUpdates, Sums, UpdateMetrics, merged, named
+from runtime.records import Turn
+
+STATE = "learner.pt"  # beside the weights in a checkpoint: optimiser, counters, random state
+
+
+class Learner:
+    """Trains one policy. `agents` holds at least those that act with it; `base` is the folder that relative paths of the
+    model start from; `seed` decides how turns fall into mini-batches.
+
+    Raises:
+        UserError: the model cannot be loaded, or the algorithm not be set up.
+    """
+
+    def __init__(
+        self,
+        policy: settings.Policy,
+        model: settings.Model,
+        agents: Mapping[str, settings.Agent],
+        train: settings.Train,
+        base: str,
+        seed: int = 0,
+    ) -> None:
+        self.policy, self.train = policy, train
+        self.agents = {name: agents[name] for name in policy.agents}
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.dtype: torch.dtype = getattr(torch, model.dtype)
+        self.tokenizer = models.load_tokenizer(model, base)
+        self.model = models.load_model(model, base, "float32").to(self.device)
+        self.objective = Objective(policy, self.agents, train, self.device)
+        self.reference = copy.deepcopy(self.model).requires_grad_(False) if self.objective.needs_reference else None
+        self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = adamw(self.parameters, policy.optimizer)
+        self.generator = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{policy.name}".encode()))
+        self.version = 0
+        self.updates = 0
+        self.bad_in_a_row = 0
+
+    def update(self, turns: Sequence[Turn], agent_norms: bool = False) -> UpdateMetrics:
+        """One pass over a step's turns in `mini_updates` optimiser steps; without turns nothing changes.
+
+        `agent_norms` measures the norm of every agent's own gradient, also where agents share the weights.
+
+        Raises:
+            BadUpdates: `max_bad_updates` in a row were not finite.
+        """
+        turns = self._trained(turns)
+        if not turns:
+            return UpdateMetrics(self.version)
+        # With one update the old policy is that of the very pass that has the gradient.
+        old = self.logprobs(turns) if self.train.mini_updates > 1 else [None] * len(turns)
+        parts = []
+        for rows in torch.randperm(len(turns), generator=self.generator).tensor_split(self.train.mini_updates):
+            if len(rows):
+                parts.append(self._mini_update([(turns[row], old[row]) for row in rows.tolist()], agent_norms))
+        self.version += any(part.updates for part in parts)
+        return merged(parts, self.version)
+
+    def logprobs(self, turns: Sequence[Turn]) -> list[Tensor]:
+        """Log-probabilities of each turn's response tokens at its temperature, in order, on the CPU."""
+        found = [torch.empty(0)] * len(turns)
+        with torch.no_grad():
+            for batch in micro_batches(turns, self.policy.micro_tokens, self.device):
+                values = losses.token_logprobs(self._logits(self.model, batch), batch.responses).cpu()
+                for row, value in zip(batch.rows, batch.unpad(values), strict=True):
+                    found[row] = value
+        return found
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of the weights in the model's number format, on the CPU; tied ones once, under their first name."""
+        return {
+            name: parameter.detach().to("cpu", self.dtype, copy=True)
+            for name, parameter in self.model.named_parameters()
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write weights, configuration and tokenizer in the Hugging Face layout, and what training needs to go on."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        state = {
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+            "version": self.version,
+            "updates": self.updates,
+            "bad_in_a_row": self.bad_in_a_row,
+        }
+        torch.save(state, Path(folder) / STATE)
+
+    def load(self, folder: str | Path) -> None:
+        """Go on from what `save` wrote; the KL's reference stays the start.
+
+        Raises:
+            UserError: the folder holds no checkpoint of this policy.
+        """
+        try:
+            saved = type(self.model).from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+            self.model.load_state_dict(saved.state_dict())
+            state: dict[str, Any] = torch.load(Path(folder) / STATE, map_location="cpu", weights_only=True)
+            self.optimizer.load_state_dict(state["optimizer"])
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            raise UserError(
+                f"{folder} holds no checkpoint of policy {self.policy.name}: {error}",
+                "name a checkpoint that this system wrote",
+            ) from error
+        self.generator.set_state(state["generator"])
+        self.version, self.updates, self.bad_in_a_row = state["version"], state["updates"], state["bad_in_a_row"]
+
+    def _trained(self, turns: Sequence[Turn]) -> list[Turn]:
+        """The turns that the loss is made of."""
+        masked = self.train.truncated == "mask"
+        return [
+            turn
+            for turn in turns
+            if turn.response_ids and not self.agents[turn.agent].frozen and not (masked and turn.truncated)
+        ]
+
+    def _mini_update(self, pairs: list[tuple[Turn, Tensor | None]], agent_norms: bool) -> UpdateMetrics:
+        """One optimiser step from turns and their old log-probabilities, or none where it is not finite."""
+        rate = learning_rate(self.policy.optimizer, self.updates, self.train.steps * self.train.mini_updates)
+        sums, norms = self._gradient(pairs, agent_norms)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.policy.optimizer.grad_clip or math.inf))
+        bad = sums.bad
+        if bad or not math.isfinite(norm):
+            bad = bad or self._culprits(pairs)
+            self._count_bad(bad)
+        else:
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.step()
+            self.updates += 1
+            self.bad_in_a_row = 0
+        self.optimizer.zero_grad()
+        return UpdateMetrics.of(sums, turns=len(pairs), grad_norm=norm, lr=rate, norms=norms, bad=bad)
+
+    def _gradient(self, pairs: list[tuple[Turn, Tensor | None]], agent_norms: bool) -> tuple[Sums, dict[str, float]]:
+        """Leave the mini-batch's gradient in the parameters; sums over it, and the agents' own norms where asked for."""
+        sums = self._sums()
+        norms: dict[str, float] = {}
+        denominator = self.objective.denominator([turn for turn, _ in pairs])
+        if not agent_norms:
+            self._accumulate(pairs, denominator, sums)
+            return sums, norms
+        total = [torch.zeros_like(parameter) for parameter in self.parameters]
+        for agent in self.agents:
+            self._accumulate([pair for pair in pairs if pair[0].agent == agent], denominator, sums)
+            own = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
+            norms[agent] = float(torch.nn.utils.get_total_norm(own))
+            torch._foreach_add_(total, own)
+            self.optimizer.zero_grad()
+        for parameter, whole in zip(self.parameters, total, strict=True):
+            parameter.grad = whole
+        return sums, norms
+
+    def _accumulate(self, pairs: Sequence[tuple[Turn, Tensor | None]], denominator: float, sums: Sums) -> None:
+        """Add the gradient of these turns' part of the loss, micro-batch by micro-batch."""
+        for batch in micro_batches([turn for turn, _ in pairs], self.policy.micro_tokens, self.device):
+            old = [pairs[row][1] for row in batch.rows]
+            known = [values for values in old if values is not None]
+            reference = None
+            if self.reference is not None:
+                with torch.no_grad():
+                    reference = losses.token_logprobs(self._logits(self.reference, batch), batch.responses)
+            logits = self._logits(self.model, batch)
+            loss = self.objective.loss(batch, logits, batch.pad(known) if known else None, reference, denominator, sums)
+            if loss is not None:
+                torch.autograd.backward(loss)
+
+    def _logits(self, model: Any, batch: MicroBatch) -> Tensor:
+        """Logits of the response tokens at the turns' temperatures, (B, T, V), float32."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
+            output = model(
+                input_ids=batch.input_ids,
+                attention_mask=batch.attention_mask,
+                position_ids=batch.position_ids,
+                logits_to_keep=batch.mask.shape[1] + 1,
+                use_cache=False,
+            )
+        return output.logits[:, :-1].float() / batch.temperature[:, :, None]
+
+    def _culprits(self, pairs: Sequence[tuple[Turn, Tensor | None]]) -> list[Turn]:
+        """Turns whose own gradient is not finite although their loss is; all where only their sum is not."""
+        denominator = self.objective.denominator([turn for turn, _ in pairs])
+        found = []
+        for pair in pairs:
+            self.optimizer.zero_grad()
+            self._accumulate([pair], denominator, self._sums())
+            grads = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+            if not math.isfinite(float(torch.nn.utils.get_total_norm(grads))):
+                found.append(pair[0])
+        return found or [turn for turn, _ in pairs]
+
+    def _sums(self) -> Sums:
+        return Sums(kl=math.nan if self.reference is None else 0.0)
+
+    def _count_bad(self, bad: Sequence[Turn]) -> None:
+        self.bad_in_a_row += 1
+        if self.bad_in_a_row >= self.train.max_bad_updates:
+            raise BadUpdates(
+                f"{self.bad_in_a_row} updates in a row of policy {self.policy.name} had a loss or gradient that is not "
+                f"finite, the last through {named(bad)}",
+                "look at these turns in the run's rollouts; go on from the last checkpoint with a lower learning rate",
+            )
