@@ -29,6 +29,9 @@ _TABLE = (
     Code("E0101", "unexpected syntax"),
     Code("E0102", "unclosed block"),
     Code("E0103", "unclosed string"),
+    Code("E0104", "nesting too deep"),
+    Code("E0105", "bad escape in a string"),
+    Code("E0106", "file is not UTF-8"),
     # Names
     Code("E0201", "unknown name"),
     Code("E0202", "duplicate name"),

@@ -1,0 +1,188 @@
+"""Brackets before grammar: finds what is never closed, guesses from the indentation where it should have been, and closes it there.
+
+The parser then reads on as if the bracket stood in the file, so that one forgotten `}` is one finding and the declarations
+behind it are still read. Nesting without end is stopped here too; later stages may recurse into a tree. What a bracket is for is
+not known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from drmas_dsl.diagnostics.diagnostic import Help, Label
+from drmas_dsl.diagnostics.report import Report
+from drmas_dsl.syntax.lexer import END, Token
+from drmas_dsl.syntax.source import Source, Span
+
+CLOSER = {"LBRACE": "RBRACE", "LPAREN": "RPAREN", "LBRACKET": "RBRACKET"}
+CLOSERS = frozenset(CLOSER.values())
+_SIGN = {"LBRACE": "{", "LPAREN": "(", "LBRACKET": "[", "RBRACE": "}", "RPAREN": ")", "RBRACKET": "]"}
+MAX_DEPTH = 100  # of brackets and operators around one another
+MAX_GUESSES = 3  # of forgotten brackets in one declaration that are placed by indentation
+_OPERATORS = frozenset("OR AND NOT PLUS MINUS STAR SLASH PERCENT DOT EQ NE LE LT GE GT".split())
+_ENDS_EXPRESSION = frozenset(
+    "EQUAL COMMA SEMICOLON ARROW LBRACE IF ELIF ELSE LOOP PARALLEL BREAK CONTINUE RETURN IN RANGE".split()
+)
+
+# How a declaration begins: its keyword, and what follows that.
+_HEADS = {
+    **dict.fromkeys(("MODEL", "ROLE", "AGENT"), ("LBRACE", "COLON")),
+    **dict.fromkeys(("TASK", "TRAIN", "EVAL", "RESOURCES"), ("LBRACE",)),
+    "FLOW": ("LBRACE", "LPAREN"),
+    "SYSTEM": (),
+    "USE": ("TEXT",),
+    "PARAM": ("COLON",),
+    "TOOL": ("EQUAL",),
+}
+_NAMED = frozenset(("MODEL", "ROLE", "AGENT", "PARAM", "TOOL", "SYSTEM", "FLOW"))
+_AFTER_KEYWORD = frozenset(("NAME", "TEXT", "LBRACE", "COLON", "OUTPUT", "POOL"))
+
+
+@dataclass
+class Balanced:
+    """Tokens in which every opened bracket is closed. `heads` are the indices at which declarations begin, `quiet` the places
+    [start, end) where a mistake is known already and the parser keeps silent."""
+
+    tokens: list[Token] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    quiet: list[tuple[int, int]] = field(default_factory=list)
+
+
+def balance(source: Source, tokens: list[Token], report: Report) -> Balanced:
+    """The tokens with every bracket closed, declaration by declaration."""
+    result = Balanced()
+    heads = [i for i in range(len(tokens) - 1) if _is_head(tokens, i)]
+    starts = heads if heads[:1] == [0] else [0, *heads]
+    for start, end in zip(starts, [*starts[1:], len(tokens) - 1], strict=True):
+        result.heads.append(len(result.tokens))
+        result.tokens += _balanced(source, tokens[start:end], tokens[end], report, result.quiet)
+    result.tokens.append(tokens[-1])
+    assert tokens[-1].type == END
+    return result
+
+
+def _is_head(tokens: list[Token], i: int) -> bool:
+    """Whether a declaration begins here: by its shape, or by a keyword in the first column."""
+    token = tokens[i]
+    if token.indent < 0 or token.type not in _HEADS:
+        return False
+    if token.indent == 0 and tokens[i + 1].type in _AFTER_KEYWORD:
+        return True
+    i += 1
+    if token.type in _NAMED and tokens[i].type == "NAME":
+        i += 1
+    elif token.type in _NAMED and token.type != "FLOW":
+        return False
+    return tokens[i].type in _HEADS[token.type]
+
+
+def _balanced(
+    source: Source, tokens: list[Token], following: Token, report: Report, quiet: list[tuple[int, int]]
+) -> list[Token]:
+    """The tokens of one declaration with what is missing put in."""
+    deep = _too_deep(tokens)
+    if deep is not None:
+        place = tokens[deep]
+        report.add(
+            "E0104",
+            f"this is nested more than {MAX_DEPTH} levels deep",
+            Span(source.file, place.start, place.end),
+            help=Help("split it into smaller parts"),
+        )
+        quiet.append((place.start, following.start))
+        tokens = tokens[:deep]
+    for attempt in range(MAX_GUESSES + 1):
+        opened, misfit = _unclosed(tokens)
+        if not opened:
+            break
+        place = misfit if misfit is not None and attempt < MAX_GUESSES else opened[-1]
+        rest = [i for i in opened if i != place] if misfit is None else []
+        at = _closing_place(tokens, place) if misfit is not None else len(tokens)
+        if deep is None:
+            _report(source, tokens, place, rest, report)
+            quiet.append((tokens[place].start, following.start))
+        if misfit is not None:
+            tokens = [*tokens[:at], _closing(tokens, place, at), *tokens[at:]]
+        else:
+            tokens = [*tokens, *(_closing(tokens, i, len(tokens)) for i in reversed(opened))]
+            break
+    return tokens
+
+
+def _too_deep(tokens: list[Token]) -> int | None:
+    """The first token that is nested too deeply: the brackets around it and the operators of the expressions around it."""
+    levels = [0]  # operators of the running expression, per open bracket
+    depth = 0
+    for i, token in enumerate(tokens):
+        kind = token.type
+        if kind in _ENDS_EXPRESSION:
+            depth -= levels[-1]
+            levels[-1] = 0
+        if kind in CLOSER:
+            levels.append(0)
+            depth += 1
+        elif kind in CLOSERS and len(levels) > 1:
+            depth -= 1 + levels.pop()
+        elif kind in _OPERATORS:
+            levels[-1] += 1
+            depth += 1
+        if depth > MAX_DEPTH:
+            return i
+    return None
+
+
+def _unclosed(tokens: list[Token]) -> tuple[list[int], int | None]:
+    """The brackets left open (outermost first), and the one that by its looks should have been closed before.
+
+    That is a `(` or `[` within which a brace comes, or a bracket whose partner stands further left than the bracket's line.
+    """
+    stack: list[tuple[int, int]] = []  # bracket and the indentation of its line
+    misfit: int | None = None
+    indent = 0
+    for i, token in enumerate(tokens):
+        kind = token.type
+        if token.indent >= 0:
+            indent = token.indent
+        if kind in ("LBRACE", "RBRACE") and stack and tokens[stack[-1][0]].type != "LBRACE":
+            return [place for place, _ in stack], stack[-1][0]
+        if kind in CLOSER:
+            stack.append((i, indent))
+        elif kind in CLOSERS and stack and CLOSER[tokens[stack[-1][0]].type] == kind:
+            place, line_indent = stack.pop()
+            if misfit is None and 0 <= token.indent < line_indent:
+                misfit = place
+    opened = [place for place, _ in stack]
+    if opened and misfit is None and tokens[opened[-1]].type != "LBRACE":
+        misfit = opened[-1]
+    return opened, misfit
+
+
+def _closing_place(tokens: list[Token], opener: int) -> int:
+    """The index before which a bracket should have been closed: the first line not further in than the bracket's own, or the
+    next brace for a `(` or `[`."""
+    indent = next((token.indent for token in reversed(tokens[: opener + 1]) if token.indent >= 0), 0)
+    braces = ("LBRACE", "RBRACE") if tokens[opener].type != "LBRACE" else ()
+    for i in range(opener + 1, len(tokens)):
+        if 0 <= tokens[i].indent <= indent or tokens[i].type in braces:
+            return i
+    return len(tokens)
+
+
+def _closing(tokens: list[Token], opener: int, at: int) -> Token:
+    """The missing bracket, just behind the token before index `at`."""
+    place = tokens[at - 1].end
+    return Token(CLOSER[tokens[opener].type], place, place, -1)
+
+
+def _report(source: Source, tokens: list[Token], place: int, others: list[int], report: Report) -> None:
+    opener = tokens[place]
+    what = "block" if opener.type == "LBRACE" else f"`{_SIGN[opener.type]}`"
+    span = Span(source.file, opener.start, opener.end)
+    labels = [Label(Span(source.file, tokens[i].start, tokens[i].end), "this is still open as well") for i in others]
+    report.add(
+        "E0102",
+        f"this {what} is never closed",
+        span,
+        labels=labels,
+        help=Help(f"close it with `{_SIGN[CLOSER[opener.type]]}`"),
+    )
