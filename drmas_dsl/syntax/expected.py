@@ -45,7 +45,7 @@ def expected(accepted: Set[str]) -> str:
             words.append(word)
 
     gather(_VALUE | _NAME, "a value", _KEY)
-    if not words and _KEY <= left:
+    if not words and left >= _KEY:
         gather(_KEY, "a setting" if "RBRACE" in left else "a name", {"COMMA", "SEMICOLON"})
     gather(_STATEMENT | {"NAME"}, "a statement", _NAME | {"LBRACE", "SEMICOLON"})
     gather(_DECLARATION, "a declaration (`agent`, `model`, `flow`, …)")

@@ -6,6 +6,7 @@ own, since recovery works on the stack itself (`recovery.py`). No name, type or 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from drmas_dsl.diagnostics.diagnostic import Diagnostic
@@ -46,10 +47,9 @@ def read_source(path: str) -> tuple[Source, list[Diagnostic]]:
         UserError: the file cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise UserError(f"cannot read `{path}`: {error.strerror or error}") from error
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        raise UserError(f"cannot read `{path}`: {getattr(error, 'strerror', None) or error}") from error
     report = Report()
     text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     source = Source(path, text)

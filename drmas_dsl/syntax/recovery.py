@@ -194,7 +194,7 @@ class Recovery:
         accepted = self._accepted(stack.states)
         for j in range(i, len(self.tokens)):
             token = self.tokens[j]
-            if token.type == END or j in self.heads and (j > i or token.start > began):
+            if token.type == END or (j in self.heads and (j > i or token.start > began)):
                 return j
             if token.type in CLOSER:
                 depth += 1

@@ -82,14 +82,10 @@ def _balanced(
     """The tokens of one declaration with what is missing put in."""
     deep = _too_deep(tokens)
     if deep is not None:
-        place = tokens[deep]
-        report.add(
-            "E0104",
-            f"this is nested more than {MAX_DEPTH} levels deep",
-            Span(source.file, place.start, place.end),
-            help=Help("split it into smaller parts"),
-        )
-        quiet.append((place.start, following.start))
+        span = Span(source.file, tokens[deep].start, tokens[deep].end)
+        message = f"this is nested more than {MAX_DEPTH} levels deep"
+        report.add("E0104", message, span, help=Help("split it into smaller parts"))
+        quiet.append((span.start, following.start))
         tokens = tokens[:deep]
     for attempt in range(MAX_GUESSES + 1):
         opened, misfit = _unclosed(tokens)
