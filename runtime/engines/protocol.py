@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One generation. `order` is (question, trajectory, turn) within the step: the order in which a batch is served.
+    """One generation. `order` is (question, trajectory, turn) within the step: the order in which a batch is served;
+    a turn inside of a fork has more numbers, (…, fork, branch, turn).
     `seed` alone decides the draws, whatever else is in the batch."""
 
     policy: str
     prompt_ids: tuple[int, ...]
     sampling: Sampling
     seed: int
-    order: tuple[int, int, int]
+    order: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
