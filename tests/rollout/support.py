@@ -19,6 +19,9 @@ TOKENIZER = load_tokenizer(TINY, "")
 END = TOKENIZER.eos_token_id
 
 
+Nodes = Mapping[str, Mapping[str, Any]]
+
+
 def const(value: Any) -> Expression:
     return {"kind": "const", "value": value}
 
@@ -67,7 +70,7 @@ def system(agents: Sequence[Agent], reward: Expression | None = None, **settings
     )
 
 
-def graph(system: System, nodes: Mapping[str, Mapping[str, Any]], edges: Sequence[tuple[Any, ...]]) -> nx.MultiDiGraph:
+def graph(system: System, nodes: Nodes, edges: Sequence[tuple[Any, ...]]) -> nx.MultiDiGraph:
     """Nodes by name (`loops` empty unless given); edges (source, target[, condition]) in order."""
     made = nx.MultiDiGraph()
     made.graph["system"] = system

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -13,7 +14,21 @@ from drmas_dsl.graph.settings import Call, Eval, Output, Sampling, Task
 from runtime.records import ToolCall, Trajectory
 from runtime.rollout.interpreter import seed_of
 from runtime.rollout.scheduler import rollout
-from tests.rollout.support import TOKENIZER, Scripted, agent, call, chain, const, graph, looped, op, output, system
+from tests.rollout.support import (
+    TINY,
+    TOKENIZER,
+    Nodes,
+    Scripted,
+    agent,
+    call,
+    chain,
+    const,
+    graph,
+    looped,
+    op,
+    output,
+    system,
+)
 
 ROW = {"id": "q", "question": "Why?", "answer": "yes", "facts": {"k": "v"}}
 
@@ -70,7 +85,7 @@ def test_prompts_see_task_role_history_outputs_variables_and_loop():
 
 
 def test_a_loop_counts_from_one_and_anew_when_entered_again():
-    nodes = {
+    nodes: Nodes = {
         "n0": {"kind": "start"},
         "n1": {"kind": "loop", "max": 2},
         "n2": {"kind": "loop", "max": 3, "loops": ["n1"]},
@@ -78,15 +93,19 @@ def test_a_loop_counts_from_one_and_anew_when_entered_again():
         "n4": {"kind": "branch", "loops": ["n1", "n2"]},
         "n5": {"kind": "return", "value": output("A", "answer")},
     }
-    last_outer = op("and", {"kind": "loop", "name": "last"}, op("==", output("A", "answer"), const("stop")))
+    leave = op("==", output("A", "answer"), const("stop"))
     edges = [("n0", "n1"), ("n1", "n2", MORE), ("n1", "n5"), ("n2", "n3", MORE), ("n2", "n1"), ("n3", "n4")]
-    edges += [("n4", "n1", last_outer), ("n4", "n2")]
-    (trajectory,) = roll(graph(system([agent("A", "{{ loop.index }}")]), nodes, edges), says("<a>go</a>"))
-    assert [turn.prompt for turn in trajectory.turns] == list("123123")
+    edges += [("n4", "n1", leave), ("n4", "n2")]
+    made = graph(system([agent("A", "{{ loop.index }}{% if loop.last %}!{% endif %}")]), nodes, edges)
+    (trajectory,) = roll(made, says("<a>go</a>"))
+    assert [turn.prompt for turn in trajectory.turns] == ["1", "2", "3!"] * 2
     assert [turn.index for turn in trajectory.turns] == list(range(6))
+    words = iter(["go", "stop", "go", "go", "go"])
+    (broken,) = roll(made, Scripted(lambda request, prompt: f"<a>{next(words)}</a>"))
+    assert [turn.prompt for turn in broken.turns] == ["1", "2", "1", "2", "3!"]
 
 
-TOOL_NODES = {
+TOOL_NODES: Nodes = {
     "n0": {"kind": "start"},
     "n1": {"kind": "call", "agent": "A"},
     "n2": {
@@ -128,7 +147,7 @@ def test_a_tool_that_fails_fails_the_trajectory_and_keeps_what_was_recorded():
 
 def test_branches_run_from_the_forks_state_and_meet_in_source_order():
     prompt = "{% for turn in history %}{{ turn.agent }}{% endfor %}"
-    nodes = {
+    nodes: Nodes = {
         "n0": {"kind": "start"},
         "n1": {"kind": "call", "agent": "A"},
         "n2": {"kind": "fork", "join": "n6", "copies": None},
@@ -165,7 +184,7 @@ def test_branches_run_from_the_forks_state_and_meet_in_source_order():
 
 
 def test_copies_of_a_block_leave_lists():
-    nodes = {
+    nodes: Nodes = {
         "n0": {"kind": "start"},
         "n1": {"kind": "fork", "join": "n4", "copies": 3},
         "n2": {"kind": "call", "agent": "A"},
@@ -234,12 +253,7 @@ def test_history_is_dropped_from_the_oldest_until_the_prompt_fits():
     prompt = "{{ task.question }}{% for turn in history %}[{{ turn.text }}]{% endfor %}"
     speaker = agent("A", prompt, sampling=Sampling(max_tokens=20))
     made = looped(system([speaker]), 5, "A")
-    model = made.graph["system"].models["m"]
-    import dataclasses
-
-    made.graph["system"] = dataclasses.replace(
-        made.graph["system"], models={"m": dataclasses.replace(model, context=20 + 4 + 24)}
-    )
+    made.graph["system"] = replace(made.graph["system"], models={"m": replace(TINY, context=20 + 4 + 24)})
     numbers = iter("12345")
     (trajectory,) = roll(made, Scripted(lambda request, text: f"<a>{next(numbers)}</a>"))
     assert [turn.dropped_history for turn in trajectory.turns] == [0, 0, 0, 1, 2]
