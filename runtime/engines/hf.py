@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model
 from runtime import models
 from runtime.engines.decoding import growing_cache, use_grouped_attention
@@ -29,6 +28,7 @@ class HfEngine:
     """
 
     canary_length = 32
+    concurrency = 1
 
     def __init__(self, model: Model, policies: Sequence[str], base: str) -> None:
         """Load the model.
@@ -47,17 +47,17 @@ class HfEngine:
         self._tokenizer = models.load_tokenizer(model, base)
         self._ends = _end_tokens(net, self._tokenizer)
 
-    def generate(self, requests: Sequence[Request]) -> list[Completion]:
-        """Completions in the order of the requests.
-
-        Raises:
-            UserError: a prompt is empty or leaves no room in the context.
-        """
-        for request in requests:
-            self._check(request)
-        done: dict[int, Completion] = {}
-        for policy in sorted({request.policy for request in requests}):
-            mine = [index for index, request in enumerate(requests) if request.policy == policy]
+    def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
+        """Completions in the order of the requests; a ValueError for a prompt that is empty or leaves no room."""
+        done: dict[int, Completion | Exception] = {}
+        by_policy: dict[str, list[int]] = {}
+        for index, request in enumerate(requests):
+            length = len(request.prompt_ids)
+            if 0 < length < self.context:
+                by_policy.setdefault(request.policy, []).append(index)
+            else:
+                done[index] = ValueError(f"a prompt of {length} tokens in a context of {self.context}")
+        for policy, mine in by_policy.items():
             for start in range(0, len(mine), self._max_batch):
                 part = mine[start : start + self._max_batch]
                 done.update(zip(part, self._batch(policy, [requests[index] for index in part]), strict=True))
@@ -83,14 +83,6 @@ class HfEngine:
                 raise ValueError(f"{name}: shape {tuple(tensor.shape)}, not {tuple(own[name].shape)}")
             own[name].copy_(tensor)
         self._versions[policy] = version
-
-    def _check(self, request: Request) -> None:
-        length = len(request.prompt_ids)
-        if not 0 < length < self.context:
-            raise UserError(
-                f"a prompt of {length} tokens for {request.policy!r} leaves no room in a context of {self.context}",
-                "shorten the prompt or raise the model's `context`",
-            )
 
     @torch.inference_mode()
     def _batch(self, policy: str, requests: Sequence[Request]) -> list[Completion]:

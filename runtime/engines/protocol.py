@@ -43,8 +43,13 @@ class Completion:
 class Engine(Protocol):
     """Serves one model's policies."""
 
-    def generate(self, requests: Sequence[Request]) -> list[Completion]:
-        """Completions in the order of the requests."""
+    canary_length: int  # tokens of a prompt that tests weights; more than a block where prefixes are cached
+    vocabulary: int
+    context: int
+    concurrency: int  # calls of `generate` that may run at once, each in a thread of its own
+
+    def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
+        """Completions in the order of the requests; an exception where one of them alone cannot be served."""
         ...
 
     def load_weights(self, policy: str, weights: Mapping[str, torch.Tensor], version: int) -> None:

@@ -71,9 +71,10 @@ class Sampler:
         plain = torch.log_softmax(logits.float() / self.temperature[:, None], dim=-1)
         logp = self._filter(plain) if self.filtered else plain
         cumulative = logp.exp().cumsum(-1, dtype=torch.float64)
-        # right = True passes over tokens of probability 0; the last entry is the total, which rounding keeps off 1.
-        target = (uniform * cumulative[:, -1])[:, None]
-        tokens = torch.searchsorted(cumulative, target, right=True).squeeze(1).clamp_(max=logits.shape[-1] - 1)
+        total = cumulative[:, -1]
+        below = torch.nextafter(total, torch.zeros_like(total))  # rounding must not lift a draw to the total
+        target = torch.minimum(uniform * total, below)[:, None]
+        tokens = torch.searchsorted(cumulative, target, right=True).squeeze(1)  # right: never one of probability 0
         if self.any_greedy:
             tokens = torch.where(self.greedy, plain.argmax(-1), tokens)
             logp = torch.where(self.greedy[:, None], plain, logp)
