@@ -1,0 +1,71 @@
+"""Every system that ships: it checks without a finding and compiles, its data are fresh, and its rows load."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drmas_dsl.compiler import compile_file
+from drmas_dsl.graph.execution import system_of
+from graphs.data import make
+from runtime.data import load_rows
+
+GRAPHS = Path(make.__file__).parents[1]
+SYSTEMS = sorted(GRAPHS.glob("*.mas"))
+assert len(SYSTEMS) >= 6
+
+
+@pytest.fixture(scope="module")
+def findings():
+    """The findings of `drmasc check` on all systems at once, as users get them."""
+    command = [sys.executable, "-m", "drmas_dsl.cli.main", "check", *map(str, SYSTEMS), "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)["diagnostics"]
+
+
+def test_no_system_has_a_finding(findings):
+    assert findings == []
+
+
+@pytest.mark.parametrize("path", SYSTEMS, ids=lambda path: path.stem)
+def test_system_compiles_under_its_file_name(path):
+    assert system_of(compile_file(path)).name == path.stem
+
+
+@pytest.mark.parametrize("path", SYSTEMS, ids=lambda path: path.stem)
+def test_a_lone_turn_is_not_trained(path):
+    assert system_of(compile_file(path)).train.lone == "drop"
+
+
+@pytest.mark.parametrize("path", SYSTEMS, ids=lambda path: path.stem)
+def test_rows_have_a_question_and_an_answer(path):
+    task = system_of(compile_file(path)).task
+    assert task.train is not None and task.test
+    for call in (task.train, *task.test.values()):
+        for row in load_rows(call, str(GRAPHS)):
+            answers = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
+            assert row["question"] and answers and all(isinstance(answer, str) and answer for answer in answers)
+
+
+def test_data_files_are_what_the_script_writes(tmp_path):
+    make.main(tmp_path)
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert written == {path.name: path.read_bytes() for path in (GRAPHS / "data").glob("*.jsonl")}
+
+
+def test_look_ups_take_as_many_hops_as_they_say():
+    for row in make.lookups(7, 30, (0, 1, 2)):
+        key = row["question"][-1]
+        for _ in range(row["hops"]):
+            key = row["facts"][key]
+        assert key == row["answer"]
+
+
+def test_prompts_are_all_used():
+    sources = "".join(path.read_text(encoding="utf-8") for path in GRAPHS.rglob("*.mas"))
+    assert [path.name for path in (GRAPHS / "prompts").iterdir() if path.name not in sources] == []
