@@ -81,7 +81,7 @@ def _jsonl(path: Path) -> Iterator[tuple[str, Row]]:
                 continue
             place = f"{path}:{number}"
             try:
-                row = json.loads(line)
+                row = json.loads(line.rstrip())
             except json.JSONDecodeError as error:
                 raise UserError(
                     f"{place}:{error.colno}: no JSON: {error.msg}", "a JSONL file has an object on each line"
