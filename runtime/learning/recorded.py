@@ -156,7 +156,7 @@ def _turn(row: Row, place: str) -> Row:
             raise UserError(f"{place}: `{name}` is missing", "a turn has question, trajectory, agent and score")
     for name in ("question", "trajectory", "agent"):
         if not isinstance(row[name], str):
-            raise UserError(f"{place}: `{name}` is {row[name]!r}, not a text", f"write it as {str(row[name])!r}")
+            raise UserError(f"{place}: `{name}` is not a text", f"write {json.dumps(str(row[name]))}")
     score = row["score"]
     if not isinstance(score, (int, float)) or isinstance(score, bool) or not math.isfinite(score):
         raise UserError(f"{place}: `score` is {score!r}, not a finite number")
