@@ -33,6 +33,7 @@ class Facts:
     unit: str = ""
     required: bool = False
     computed: bool = False
+    length: int = 0  # of a list, where it is fixed
     scope: str = ""  # "policy": belongs to a policy; "training": means nothing for what is frozen
 
 
@@ -98,7 +99,7 @@ class Optimizer:
 
     lr: float = setting("Learning rate at its peak.", "float", 1e-6, low=0, above=True, scope="policy")
     betas: tuple[float, float] = setting(
-        "Decay rates of the moments.", "list:float", (0.9, 0.999), low=0, high=1, scope="policy"
+        "Decay rates of the moments.", "list:float", (0.9, 0.999), low=0, high=1, length=2, scope="policy"
     )
     weight_decay: float = setting("Decoupled weight decay.", "float", 0.0, low=0, scope="policy")
     warmup: int = setting("Updates of linear warm-up from 0.", "int", 0, low=0, unit="updates", scope="policy")

@@ -34,6 +34,7 @@ from drmas_dsl.semantics.types import (
     list_of,
     type_of,
 )
+from drmas_dsl.semantics.walk import names_in
 from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.source import Span
 
@@ -59,6 +60,8 @@ class Typed:
 # What an expression with an error in it is worth: it goes with everything, so that one mistake is one finding.
 WRONG = Typed(ANY, const(None))
 _UNKNOWN: Any = object()
+# The value of a param that is wrong (reported where it is declared or overridden).
+FAILED: Any = type("Failed", (), {"__repr__": lambda self: "failed"})()
 
 LOOP_FIELDS = {"index": INT, "last": BOOL, "max": INT}
 
@@ -111,7 +114,8 @@ def typed_constant(
     found = typed(expr, constant_scope(params, others), report)
     if found.is_constant:
         return found
-    if len(report.diagnostics) == before:
+    failed = any(params.get(name) is FAILED for name in names_in(expr))
+    if len(report.diagnostics) == before and not failed:
         report.add("E0307", "this is not known at compile time", expr.span, help=Help("write a number or a param"))
     return None
 
@@ -152,6 +156,8 @@ def _name(expr: ast.Name, scope: Scope, report: Report) -> Typed:
     if name in scope.extra:
         return scope.extra[name]
     if name in scope.params:
+        if scope.params[name] is FAILED:
+            return WRONG
         return Typed(type_of(scope.params[name]), const(scope.params[name]))
     if name in scope.variables:
         return Typed(scope.variables[name], {"kind": "variable", "name": name})
