@@ -55,8 +55,8 @@ def bindings(
     names: Names,
     arrivals: Mapping[EdgeKey, int],
     bound_in: Mapping[str, tuple[frozenset[str], ...]],
-) -> tuple[list[int], Callable[[int, int], int]]:
-    """The facts before each state of the walk, and the function that gives those behind a state."""
+) -> tuple[list[int], Callable[[int, int], int], Callable[[Path, int], int]]:
+    """The facts before each state of the walk, and the functions that give those behind a state and at the end of a way."""
     size = len(names.numbers)
     nodes = graph.nodes
     steps: dict[str, tuple[int, int]] = {}
@@ -82,7 +82,7 @@ def bindings(
         return facts
 
     along = _along(graph, names, arrivals, bound_in)
-    return forward(walk, (1 << size) - 1, transfer, along), transfer
+    return forward(walk, (1 << size) - 1, transfer, along), transfer, along
 
 
 def _along(

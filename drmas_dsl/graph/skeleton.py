@@ -250,7 +250,7 @@ class Skeleton:
     def loop(self, statement: ast.Loop, entry: list[_Exit]) -> list[_Exit]:
         """A loop's head, its body, and the way back."""
         count = self.count(statement.count, "a loop")
-        head = self.node("loop", statement.span, entry, max=count)
+        head = self.node("loop", _header(statement), entry, max=count)
         frame = _LoopFrame(head, [])
         self._heads.append(head)
         self._frames.append(frame)
@@ -299,7 +299,7 @@ class Skeleton:
         """`parallel { … }`: every statement a branch."""
         if not statement.body:
             return entry
-        fork = self.node("fork", statement.span, entry, join="", copies=None)
+        fork = self.node("fork", _header(statement), entry, join="", copies=None)
         bodies: list[tuple[ast.Stmt, ...]] = [(branch,) for branch in statement.body]
         branches = self.branches(fork, bodies, entry)
         self._conflicts(branches)
@@ -314,10 +314,10 @@ class Skeleton:
         outer = self._copies
         if outer is not None:
             label = Label(outer, "the outer one")
-            self._say("E0506", "`parallel N` stands inside `parallel N`", statement.span, labels=(label,))
-        fork = self.node("fork", statement.span, entry, join="", copies=count)
+            self._say("E0506", "`parallel N` stands inside `parallel N`", _header(statement), labels=(label,))
+        fork = self.node("fork", _header(statement), entry, join="", copies=count)
         self.counts[fork] = statement.count
-        self._copies = statement.span
+        self._copies = _header(statement)
         branches = self.branches(fork, [statement.body], entry)
         self._copies = outer
         return self.join(fork, branches, statement.span, entry)
@@ -386,6 +386,15 @@ class Skeleton:
         label_calls(self.report, before, self._calls)
 
 
+def _header(statement: ast.Loop | ast.Parallel) -> Span:
+    """The `loop N` or `parallel N` in front of a block."""
+    word = Span(statement.span.file, statement.span.start, statement.span.start + len(_WORD[type(statement)]))
+    inside = statement.count is not None and statement.span.start <= statement.count.span.start < statement.span.end
+    own = inside and statement.count is not None and statement.count.span.file == word.file
+    return word.to(statement.count.span) if own and statement.count is not None else word
+
+
+_WORD = {ast.Loop: "loop", ast.Parallel: "parallel"}
 _AFTER_JOIN = Help("bind what matters in the branch, and decide after the `parallel`")
 
 

@@ -37,11 +37,11 @@ class Edge:
 @dataclass(slots=True)
 class Walk:
     """States by number, 0 the start. `ways[i]`: target states, each with the edges taken to get there (more than one
-    where a loop is left on the way). `ends`: edges that leave the flow, with the state they leave from."""
+    where a loop is left on the way). `ends`: edges that leave the flow, with the state and the way that lead there."""
 
     states: list[State] = field(default_factory=list)
     ways: list[list[tuple[int, Path]]] = field(default_factory=list)
-    ends: dict[EdgeKey, int] = field(default_factory=dict)
+    ends: dict[EdgeKey, tuple[int, Path]] = field(default_factory=dict)
 
     def by_node(self) -> dict[str, list[int]]:
         """The states of each node that is reached."""
@@ -111,7 +111,7 @@ class _Builder:
             for edge in self.taken(node, phases):
                 for state, path in self.arrive(node, edge, phases):
                     if state is None:
-                        walk.ends.setdefault(path[-1], number)
+                        walk.ends.setdefault(path[-1], (number, path))
                         continue
                     if state not in numbers:
                         numbers[state] = len(walk.states)
