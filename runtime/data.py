@@ -9,19 +9,21 @@ from __future__ import annotations
 import csv
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Call
+from runtime.rollout.functions import Function, find_added, resolved
 
 Row = dict[str, Any]
+Placed = tuple[str, Row]  # where a row stands, for messages, and the row
 
 
-def load_rows(call: Call, base: str) -> list[Row]:
-    """The rows of `dataset(path, columns)`; relative paths start from `base`.
+def load_rows(call: Call, base: str, plugins: Sequence[Any] = ()) -> list[Row]:
+    """The rows of `dataset(path, columns)`, or those that a function of a plug-in gives; relative paths start from `base`.
 
     Every row has all columns of the file (None where it lacks one) and an `id` of its own: the file's, else its number
     from 0. Where there is no `answer`, `ground_truth` stands in.
@@ -29,22 +31,16 @@ def load_rows(call: Call, base: str) -> list[Row]:
     Raises:
         UserError: the file cannot be read, or a line of it makes no row.
     """
-    named = call.args["path"]
-    path = Path(base, named["path"] if isinstance(named, Mapping) else named)
-    read = _READERS.get(path.suffix.lower())
-    if read is None:
-        raise UserError(f"{path} is no dataset", f"its name must end in {', '.join(_READERS)}")
-    try:
-        placed = [(place, _flat(row)) for place, row in read(path)]
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}", "see the system's dataset(…)") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
+    args = {name: resolved(value, base) for name, value in call.args.items()}
+    if call.function == "dataset":
+        source = args["path"]
+        placed = _read(Path(source), args.get("columns"))
+    else:
+        source = f"{call.function}(…)"
+        placed = _made(source, find_added(plugins, base, "dataset", call.function), args)
     if not placed:
-        raise UserError(f"{path} has no rows")
-    if call.args.get("columns"):
-        placed = _chosen(placed, call.args["columns"], path)
-    _identify(placed, path)
+        raise UserError(f"{source} has no rows")
+    _identify(placed)
     columns = dict.fromkeys(column for _, row in placed for column in row)
     return [{column: row.get(column) for column in columns} for _, row in placed]
 
@@ -74,7 +70,32 @@ def _shuffled(count: int, seed: int, epoch: int) -> list[int]:
     return order
 
 
-def _jsonl(path: Path) -> Iterator[tuple[str, Row]]:
+def _read(path: Path, columns: Sequence[str] | None) -> list[Placed]:
+    read = _READERS.get(path.suffix.lower())
+    if read is None:
+        raise UserError(f"{path} is no dataset", f"its name must end in {', '.join(_READERS)}")
+    try:
+        placed = [(place, _flat(row)) for place, row in read(path)]
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}", "see the system's dataset(…)") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
+    return _chosen(placed, columns, path) if columns and placed else placed
+
+
+def _made(source: str, function: Function, args: Mapping[str, Any]) -> list[Placed]:
+    """The rows that a plug-in's function makes."""
+    try:
+        rows = list(function(**args))
+    except Exception as error:
+        raise UserError(f"the dataset {source} fails: {type(error).__name__}: {error}") from error
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise UserError(f"{source}: row {number} is no mapping of columns but {type(row).__name__}")
+    return [(f"{source}: row {number}", _flat(dict(row))) for number, row in enumerate(rows)]
+
+
+def _jsonl(path: Path) -> Iterator[Placed]:
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -91,7 +112,7 @@ def _jsonl(path: Path) -> Iterator[tuple[str, Row]]:
             yield place, row
 
 
-def _csv(path: Path) -> Iterator[tuple[str, Row]]:
+def _csv(path: Path) -> Iterator[Placed]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         header: list[str] | None = None
@@ -110,7 +131,7 @@ def _csv(path: Path) -> Iterator[tuple[str, Row]]:
             raise UserError(f"{path}:{reader.line_num}: no CSV: {error}") from error
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, Row]]:
+def _parquet(path: Path) -> Iterator[Placed]:
     import pyarrow
     import pyarrow.parquet
 
@@ -140,13 +161,12 @@ def _flat(row: Row) -> Row:
     return row
 
 
-def _chosen(placed: Iterable[tuple[str, Row]], columns: Any, path: Path) -> list[tuple[str, Row]]:
+def _chosen(placed: Sequence[Placed], columns: Sequence[str], path: Path) -> list[Placed]:
     """Only the named columns: `["question", "answer = solution"]`, the new name before the file's."""
     names = {}
     for item in columns:
-        new, _, old = (part.strip() for part in str(item).partition("="))
+        new, _, old = (part.strip() for part in item.partition("="))
         names[new] = old or new
-    placed = list(placed)
     known = dict.fromkeys(column for _, row in placed for column in row)
     for old in names.values():
         if old not in known:
@@ -154,7 +174,7 @@ def _chosen(placed: Iterable[tuple[str, Row]], columns: Any, path: Path) -> list
     return [(place, {new: row.get(old) for new, old in names.items()}) for place, row in placed]
 
 
-def _identify(placed: Sequence[tuple[str, Row]], path: Path) -> None:
+def _identify(placed: Sequence[Placed]) -> None:
     """Give every row an `id` where the file has none."""
     if not any("id" in row for _, row in placed):
         for number, (_, row) in enumerate(placed):

@@ -215,10 +215,11 @@ async def _call(trip: Walk, state: State) -> None:
 
 
 async def _use_tool(trip: Walk, state: State) -> None:
-    """Call a tool and bind its result; one whose argument is none is not called and gives none."""
-    name, bind = state.node.data["tool"], state.node.data["bind"]
-    args = {key: await _value(state, arg) for key, arg in state.node.data["args"].items()}
-    if None in args.values():
+    """Call a tool and bind its result; one whose argument turns out none is not called and gives none (a constant none
+    is the default of a parameter)."""
+    name, bind, given = (state.node.data[key] for key in ("tool", "bind", "args"))
+    args = {key: await _value(state, arg) for key, arg in given.items()}
+    if any(args[key] is None for key in given if given[key]["kind"] != "const"):
         state.variables[bind] = None
         return
     function, settings = trip.program.tools[name]

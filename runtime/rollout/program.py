@@ -17,10 +17,10 @@ from jinja2 import Template
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import ordered_edges, start_of, system_of
 from drmas_dsl.graph.expressions import parts
-from drmas_dsl.graph.settings import Agent, Chat, Expression, Output, Sampling, System
+from drmas_dsl.graph.settings import Agent, Chat, Expression, Output, Sampling, System, Tool
 from runtime.models import context_length
 from runtime.rollout import prompts
-from runtime.rollout.functions import BUILT_IN, Function, find
+from runtime.rollout.functions import BUILT_IN, Function, find, resolved
 
 ENCODINGS_KEPT = 256  # the members of a group share their first prompt
 
@@ -105,7 +105,7 @@ def prepare(
             agent.name: _speaker(system, agent, tokenizers[agent.model], overrides or {})
             for agent in _callees(system, nodes)
         },
-        {name: (find(system, "tool", tool.call.function), tool.call.args) for name, tool in system.tools.items()},
+        {tool.name: _tool(system, tool) for tool in system.tools.values()},
         {name: find(system, "reducer" if ("reducer", name) in BUILT_IN else "reward", name) for name in called},
         frozenset(name for name in called if ("reducer", name) not in BUILT_IN),
         tuple(dict.fromkeys(output.name for agent in system.agents.values() for output in agent.outputs)),
@@ -165,6 +165,12 @@ def _speaker(system: System, agent: Agent, tokenizer: Any, overrides: Mapping[st
 
     parsers = tuple((output, find(system, "parser", output.parser.function)) for output in agent.outputs)
     return Speaker(agent, sampling, room, prompts.template(agent.prompt), encode, decode, parsers)
+
+
+def _tool(system: System, tool: Tool) -> tuple[Function, dict[str, Any]]:
+    """The function of a tool, and the settings that it was declared with."""
+    settings = {name: resolved(value, system.base) for name, value in tool.call.args.items()}
+    return find(system, "tool", tool.call.function), settings
 
 
 def _over(chat: Chat, base: Chat) -> Chat:

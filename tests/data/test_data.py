@@ -103,6 +103,22 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path):
         load_rows(Call("dataset", {"path": {"path": "c.jsonl"}}), str(tmp_path))
 
 
+def test_a_plugins_rows(tmp_path: Path):
+    (tmp_path / "mine.py").write_text(
+        "def sums(path, top: int = 2):\n"
+        "    return [{'question': f'{n} + {n}', 'ground_truth': 2 * n, 'file': path} for n in range(top)]\n"
+        "def broken(path):\n    return [1]\n"
+    )
+    args = {"path": {"path": "rows.txt"}}
+    rows = load_rows(Call("sums", args), str(tmp_path), ({"path": "mine.py"},))
+    file = str(tmp_path / "rows.txt")
+    assert rows[1] == {"question": "1 + 1", "ground_truth": 2, "file": file, "answer": 2, "id": "1"}
+    with pytest.raises(UserError, match="row 0 is no mapping"):
+        load_rows(Call("broken", args), str(tmp_path), ({"path": "mine.py"},))
+    with pytest.raises(UserError, match="fails: TypeError"):
+        load_rows(Call("sums", {**args, "top": "x"}), str(tmp_path), ({"path": "mine.py"},))
+
+
 @given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 3))
 def test_the_sampler_goes_through_every_row_in_every_epoch(count: int, size: int, seed: int):
     rows = [{"id": str(n)} for n in range(count)]

@@ -10,8 +10,9 @@ import pytest
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.semantics.functions import FUNCTIONS, REQUIRED, TOOL_CALLS
+from drmas_dsl.semantics.plugins import GROUP
 from runtime.rollout import reducers, rewards
-from runtime.rollout.functions import BUILT_IN, find
+from runtime.rollout.functions import BUILT_IN, ENTRY_POINTS, find
 from tests.rollout.support import agent, system
 
 KINDS = ("parser", "reducer", "reward", "tool")
@@ -38,11 +39,15 @@ def test_parameters_agree_with_the_table(kind: str, name: str):
 
 
 def test_plugins_are_found_by_name(tmp_path: Path):
-    (tmp_path / "mine.py").write_text("def half(answer, gold):\n    return 0.5\n")
+    (tmp_path / "mine.py").write_text("HALF = 0.5\ndef half(answer, gold):\n    return HALF\n")
     made = system([agent("A")], plugins=({"path": "mine.py"},), base=str(tmp_path))
     assert find(made, "reward", "half")(answer=1, gold=2) == 0.5
-    with pytest.raises(UserError, match="there is no reward 'third'"):
+    with pytest.raises(UserError, match="there is no reward `third`"):
         find(made, "reward", "third")
+
+
+def test_the_entry_points_group_is_the_compilers():
+    assert ENTRY_POINTS == GROUP
 
 
 def test_a_plugin_that_does_not_load_says_why(tmp_path: Path):
@@ -50,6 +55,11 @@ def test_a_plugin_that_does_not_load_says_why(tmp_path: Path):
     made = system([agent("A")], plugins=({"path": "mine.py"},), base=str(tmp_path))
     with pytest.raises(UserError, match="does not load: ModuleNotFoundError"):
         find(made, "reward", "half")
+
+
+def test_a_plugin_that_is_not_there(tmp_path: Path):
+    with pytest.raises(UserError, match=r"cannot read .*gone\.py: No such file"):
+        find(system([agent("A")], plugins=({"path": "gone.py"},), base=str(tmp_path)), "reward", "half")
 
 
 def test_reducers():
