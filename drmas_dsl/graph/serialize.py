@@ -51,8 +51,7 @@ def from_json(text: str, folder: str) -> nx.MultiDiGraph:
             f"the graph has version {head['version']}, this drmasc reads {VERSION}", "compile the .mas file again"
         )
     graph = nx.node_link_graph(data, edges="edges")
-    graph.graph.clear()
-    graph.graph["system"] = _system(head["system"], os.path.abspath(folder))
+    graph.graph = {"system": _system(head["system"], os.path.abspath(folder))}
     return graph
 
 

@@ -101,6 +101,8 @@ def normalization(call: Call) -> Normalization:
             f"there is no normalisation `{call.function}`",
             f"use {', '.join(NORMALIZATIONS)} or stats(mean = …, std = …)",
         )
+    if call.args:
+        raise UserError(f"the normalisation `{call.function}` takes no arguments", "stats(mean = …, std = …) does")
     return NORMALIZATIONS[call.function]
 
 
