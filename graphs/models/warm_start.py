@@ -57,7 +57,7 @@ class Recipe:
 
 
 RECIPES = {
-    "lookup": Recipe(teachers.look_up, Noise(0.3, 0.3), lambda: make.lookups(5, 480, (0, 1, 2)), walks=12, steps=400),
+    "lookup": Recipe(teachers.look_up, Noise(0.3, 0.3), lambda: make.lookups(5, 480, (0, 1, 2)), walks=12, steps=450),
     "contrast": Recipe(teachers.look_up, Noise(0.5, 0.12), lambda: make.lookups(6, 480, (0, 1)), walks=12, steps=500),
     "arithmetic": Recipe(teachers.add, Noise(0.6, 0.25), make.sums, walks=160, steps=600),
 }
@@ -184,6 +184,7 @@ def warm_start(name: str, folder: Path) -> None:
     supervise(model, pairs, recipe)
     model.to(torch.bfloat16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)  # written for its owner alone
     print(f"saved in {folder}")
 
 
