@@ -1,1 +1,125 @@
-"""The compiler as one visible pipeline: sources -> trees -> checked system -> execution graph -> findings."""
+"""The compiler as one visible pipeline: sources -> trees -> checked system -> execution graph -> findings.
+
+`check` is the whole of it and never raises for what a `.mas` file says; `compile_file` and `load_graph` are for who needs
+the graph or nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import networkx as nx
+
+from drmas_dsl.diagnostics.diagnostic import Diagnostic
+from drmas_dsl.diagnostics.report import Report
+from drmas_dsl.errors import UserError
+from drmas_dsl.graph.analyses import analyse
+from drmas_dsl.graph.budget import Budget, budgets
+from drmas_dsl.graph.lowering import lower
+from drmas_dsl.graph.serialize import from_json
+from drmas_dsl.semantics.resolve import resolve
+from drmas_dsl.syntax import ast
+from drmas_dsl.syntax.parser import parse, read_source
+from drmas_dsl.syntax.source import Source
+
+# Findings of the flow that may follow from a statement or declaration that the parser could not read.
+_FOLLOW_UPS = ("E0201", "E0208", "E0211", "E0306")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """All findings in the order of files (the main one first) and places, the texts that they point into, the graph where
+    there is no error, and the prompts' lengths where there is a flow."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    sources: Mapping[str, Source]
+    graph: nx.MultiDiGraph | None
+    budgets: tuple[Budget, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error."""
+        return any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
+
+
+class CompileError(UserError):
+    """A system with errors; carries every finding and the texts that they point into."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], sources: Mapping[str, Source]) -> None:
+        errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+        super().__init__(f"the system has {'an error' if errors == 1 else f'{errors} errors'}")
+        self.diagnostics = diagnostics
+        self.sources = sources
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[Diagnostic, ...], Mapping[str, Source]]]:  # type: ignore[override]
+        return type(self), (self.diagnostics, self.sources)
+
+
+def check(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> CheckResult:
+    """Everything that is to be said about a `.mas` file and the files that it uses.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    source, found = read_source(os.fspath(path))
+    main, syntax = parse(source)
+    found = [*found, *syntax]
+    sources = {source.file: source}
+    checked, semantic = resolve(main, sources, overrides, partial=bool(found))
+    found += semantic
+    partial = any(diagnostic.code.startswith("E01") for diagnostic in found)
+    report = Report()
+    lowered = lower(checked, report) if checked is not None else None
+    if checked is not None and lowered is not None and not partial:
+        analyse(checked, lowered, [main, *_used(sources, main)], report)
+    found += [one for one in report.diagnostics if not (partial and one.code in _FOLLOW_UPS)]
+    order = {file: number for number, file in enumerate(sources)}
+    found.sort(key=lambda one: (order.get(one.span.file, len(order)), one.span.start, one.span.end))
+    failed = any(one.severity == "error" for one in found)
+    whole = lowered is not None and not partial
+    return CheckResult(
+        tuple(dict.fromkeys(found)),
+        sources,
+        lowered.graph if lowered is not None and not failed else None,
+        tuple(budgets(lowered)) if lowered is not None and whole else (),
+    )
+
+
+def compile_file(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> nx.MultiDiGraph:
+    """The execution graph of a `.mas` file.
+
+    Raises:
+        CompileError: the system has errors.
+        UserError: the file cannot be read.
+    """
+    result = check(path, overrides)
+    if result.graph is None:
+        raise CompileError(result.diagnostics, result.sources)
+    return result.graph
+
+
+def load_graph(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> nx.MultiDiGraph:
+    """The execution graph of a `.mas` file, or of the JSON that it was compiled to.
+
+    Raises:
+        CompileError: the system has errors.
+        UserError: the file cannot be read or is no graph, or there are overrides for a compiled one.
+    """
+    name = os.fspath(path)
+    if not name.endswith(".json"):
+        return compile_file(name, overrides)
+    if overrides:
+        raise UserError(f"`{name}` is compiled: --set needs the .mas file", "compile it again with --set")
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read `{name}`: {getattr(error, 'strerror', None) or error}") from error
+    return from_json(text, os.path.dirname(os.path.abspath(name)))
+
+
+def _used(sources: Mapping[str, Source], main: ast.File) -> list[ast.File]:
+    """The trees of the `.mas` files that the main one uses."""
+    return [parse(source)[0] for file, source in sources.items() if file.endswith(".mas") and file != main.path]

@@ -38,7 +38,7 @@ def analyse(checked: Checked, lowered: Lowered, files: Sequence[ast.File], repor
 
 def _returns(flow: ast.FlowDecl, lowered: Lowered, walk: Walk, report: Report) -> None:
     """A path that leaves the flow without a `return`: the shortest."""
-    if not walk.ends:
+    if not walk.ends or any(found.code == "E0504" for found in report.diagnostics):  # a misplaced `return` was said
         return
     path = min(((*path_to(walk, state), way) for state, way in walk.ends.values()), key=len)
     notes = [f"this path ends without one: {describe(lowered.graph, path) or 'the empty flow'}"]

@@ -54,6 +54,10 @@ class _Reads:
         self.ways = walk.backwards()
         found = bindings(lowered.graph, walk, lowered.names, lowered.arrivals, lowered.bound_in)
         self.facts, self.transfer, self.along = found
+        self.first: dict[str, str] = {}
+        for node in lowered.facts:
+            data = lowered.graph.nodes[node]
+            self.first.setdefault(data.get("agent") or data.get("bind") or "", node)
         self.paths = 0
         self.done: set[Span] = set()
 
@@ -106,11 +110,10 @@ class _Reads:
 
     def say_never(self, text: str, name: str, span: Span, labels: tuple[Label, ...]) -> None:
         self.done.add(span)
-        nodes, agent = self.lowered.graph.nodes, name in self.checked.scope.agents
-        bound = [n for n in self.lowered.facts if name in (nodes[n].get("agent"), nodes[n].get("bind"))]
+        agent = name in self.checked.scope.agents
         verb = "calls" if agent else "binds"
-        if bound:
-            label = Label(self.lowered.places[bound[0]], f"the flow {verb} `{_short(name)}` here")
+        if name in self.first:
+            label = Label(self.lowered.places[self.first[name]], f"the flow {verb} `{_short(name)}` here")
             note, help = f"no path {verb} `{_short(name)}` before this", None
             labels = (*labels, label)
         else:

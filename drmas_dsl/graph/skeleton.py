@@ -19,7 +19,7 @@ from drmas_dsl.graph.walks import EdgeKey
 from drmas_dsl.semantics.arguments import Bound, bind
 from drmas_dsl.semantics.checked import Checked
 from drmas_dsl.semantics.expressions import typed_constant
-from drmas_dsl.semantics.suggest import unknown
+from drmas_dsl.semantics.suggest import nearest, unknown
 from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.source import Span
 
@@ -166,6 +166,14 @@ class Skeleton:
         if isinstance(target, ast.Name) and name in self.checked.scope.agents:
             return self.step("call", step.span, entry, agent=name)
         self._no_call(target, name)
+        meant = nearest(name, self.checked.scope.agents)
+        known = (
+            name in self.checked.scope.others
+            or name in self.checked.scope.params
+            or name in self.checked.scope.functions
+        )
+        if isinstance(target, ast.Name) and meant is not None and not known:
+            return self.step("call", step.span, entry, agent=meant)  # so that one mistake stays one finding
         return entry
 
     def _no_call(self, target: ast.Name | ast.Call, name: str) -> None:
@@ -266,18 +274,18 @@ class Skeleton:
         return ([_Exit(head, 1)] if comes_back else []) + frame.breaks
 
     def count(self, expr: ast.Expr, what: str) -> int:
-        """How often a loop or a parallel block runs: a constant, at least 1 (1 where it is wrong)."""
+        """How often a loop or a parallel block runs: a constant, at least 1 (2 where it is wrong: no other finding then)."""
         scope = self.checked.scope
         found = typed_constant(expr, scope.params, self.report, scope.others)
         if found is None:
-            return 1
+            return 2
         if found.type.kind != "int":
             self._say("E0301", f"{what} runs a whole number of times, this is {found.type}", expr.span)
         elif found.value < 1:
             self._say("E0302", f"{what} runs at least once, not {found.value} times", expr.span)
         else:
             return int(found.value)
-        return 1
+        return 2
 
     def jump(self, statement: ast.Break | ast.Continue, entry: list[_Exit]) -> list[_Exit]:
         """`break` and `continue`: an edge, no node."""
@@ -366,7 +374,8 @@ class Skeleton:
                     help = Help("put both into one branch, `{ … }`" if what == "is called" else "use two variables")
                     message = f"`{name}` {what} in two branches of a `parallel`"
                     self._say("E0505", message, self.places[node], labels=(label,), help=help)
-            seen = {**bound, **seen}
+            for name, node in bound.items():
+                seen.setdefault(name, node)
 
     # Findings
 

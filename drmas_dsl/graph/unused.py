@@ -46,7 +46,8 @@ def check_unused(checked: Checked, lowered: Lowered, files: Sequence[ast.File], 
                 report.add("W0201", f"the flow never calls the tool `{name.name}`", name.span)
             case ast.FlowDecl(name=ast.Ident() as name) if name.name not in called:
                 report.add("W0201", f"the flow never calls the pattern `{name.name}`", name.span)
-    _variables(checked, lowered, report)
+    if not any(found.code in ("E0201", "E0208") for found in report.diagnostics):  # a misspelled read is no missing one
+        _variables(checked, lowered, report)
 
 
 def _variables(checked: Checked, lowered: Lowered, report: Report) -> None:
