@@ -15,7 +15,7 @@ import networkx as nx
 
 from drmas_dsl.diagnostics.diagnostic import Diagnostic
 from drmas_dsl.diagnostics.report import Report
-from drmas_dsl.errors import UserError
+from drmas_dsl.errors import CompileError, UserError
 from drmas_dsl.graph.analyses import analyse
 from drmas_dsl.graph.budget import Budget, budgets
 from drmas_dsl.graph.lowering import lower
@@ -43,19 +43,6 @@ class CheckResult:
     def failed(self) -> bool:
         """Whether there is an error."""
         return any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
-
-
-class CompileError(UserError):
-    """A system with errors; carries every finding and the texts that they point into."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...], sources: Mapping[str, Source]) -> None:
-        errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
-        super().__init__(f"the system has {'an error' if errors == 1 else f'{errors} errors'}")
-        self.diagnostics = diagnostics
-        self.sources = sources
-
-    def __reduce__(self) -> tuple[type, tuple[tuple[Diagnostic, ...], Mapping[str, Source]]]:  # type: ignore[override]
-        return type(self), (self.diagnostics, self.sources)
 
 
 def check(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> CheckResult:
