@@ -171,9 +171,8 @@ def padded(pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[torch.Tensor, 
     return ids, labels
 
 
-def warm_start(name: str, folder: Path) -> None:
+def warm_start(name: str, recipe: Recipe, folder: Path) -> None:
     """Make the model of a system and save it, with its tokenizer, in `folder`."""
-    recipe = RECIPES[name]
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(1)  # sums in one order
     shown = demonstrations(name, recipe)
@@ -194,7 +193,8 @@ def main() -> None:
     parser.add_argument("system", choices=RECIPES)
     parser.add_argument("folder", nargs="?", type=Path, help="where it goes (default: beside this script)")
     arguments = parser.parse_args()
-    warm_start(arguments.system, arguments.folder or Path(__file__).parent / arguments.system)
+    name = arguments.system
+    warm_start(name, RECIPES[name], arguments.folder or Path(__file__).parent / name)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_agents(case):
     system, (_, _, context, max_tokens, _, penalty, _) = case
     for agent in system.agents.values():
         assert (agent.penalty, agent.sampling.max_tokens, agent.sampling.temperature) == (penalty, max_tokens, 1.0)
-        assert system.models[agent.model].context == context
+        assert system.models[agent.model].context >= context  # more only means that less history is dropped
     assert {policy.optimizer.lr for policy in system.policies.values()} == {1e-6}
     assert len(system.policies) == len(system.agents)
 
