@@ -42,6 +42,7 @@ class HfEngine:
         net = models.load_model(model, base).to(self.device).requires_grad_(False)
         use_grouped_attention(net)
         self.vocabulary: int = net.get_output_embeddings().weight.shape[0]
+        self.parameters: int = net.num_parameters()
         self._nets = dict.fromkeys(policies, net)
         self._versions = dict.fromkeys(policies, 0)
         self._tokenizer = models.load_tokenizer(model, base)

@@ -46,6 +46,7 @@ class Engine(Protocol):
     canary_length: int  # tokens of a prompt that tests weights; more than a block where prefixes are cached
     vocabulary: int
     context: int
+    parameters: int
     concurrency: int  # calls of `generate` that may run at once, each in a thread of its own
 
     def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:

@@ -1,0 +1,136 @@
+"""What runs in Ray's processes: a worker, and the engines and learners that it hosts.
+
+A worker is the one kind of actor. It hosts one or several members, because a process that has imported torch and transformers is
+dear (four seconds of a core) and members that take turns lose nothing by sharing it; `placement` says who sits where. Members
+are built by a call and not in a constructor, so that what goes wrong there reaches the user as itself. The driver does not call
+these but through `handles`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from drmas_dsl.graph.settings import Model, Sampling, System
+from runtime.cluster.sync import Packed, canary_prompt, pack, unpack
+from runtime.engines.protocol import Completion, Request
+
+if TYPE_CHECKING:
+    from runtime.learning.updates import UpdateMetrics
+    from runtime.records import Turn
+
+CANARY_TOKENS = 8
+_SMALL = 5_000_000  # parameters below which a second thread costs more than it brings
+
+
+class Member(Protocol):
+    """An engine or a learner in its worker."""
+
+    concurrency: int  # calls that may run at once
+    parameters: int  # of the model
+
+
+class Worker:
+    """An actor. Calls run in threads of the member that they are for, so that the others stay reachable."""
+
+    def __init__(self) -> None:
+        self._builder = ThreadPoolExecutor(1)  # loading a model sets global defaults: one at a time
+        self._members: dict[str, tuple[Member, ThreadPoolExecutor]] = {}
+
+    async def open(self, name: str, build: Callable[..., Member], threads: int, *args: Any) -> None:
+        """Build a member. `threads` is what its tensors may use, if it is large enough to gain from it."""
+        member = await asyncio.get_running_loop().run_in_executor(self._builder, build, *args)
+        self._members[name] = (member, ThreadPoolExecutor(member.concurrency))
+        largest = max(other.parameters for other, _ in self._members.values())
+        _use_threads(threads if largest >= _SMALL else 1)
+
+    async def call(self, name: str, method: str, *args: Any) -> Any:
+        """What a member's method gives."""
+        member, pool = self._members[name]
+        return await asyncio.get_running_loop().run_in_executor(pool, getattr(member, method), *args)
+
+
+class HostedEngine:
+    """One model's engine."""
+
+    def __init__(self, model: Model, policies: Sequence[str], base: str) -> None:
+        self._engine = _engine(model, policies, base)
+        self.concurrency, self.parameters = self._engine.concurrency, self._engine.parameters
+
+    def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
+        """See `Engine.generate`."""
+        return self._engine.generate(requests)
+
+    def load_weights(self, policy: str, weights: tuple[int, Packed]) -> tuple[Request, Completion]:
+        """Put new weights (version first) in place; the canary's request and what the engine answers with them."""
+        version, packed = weights
+        self._engine.load_weights(policy, unpack(packed), version)
+        return self._canary(policy)
+
+    def load_folder(self, policy: str, folder: str, version: int) -> None:
+        """Put the weights of a folder in the Hugging Face layout in place."""
+        from safetensors.torch import load_file
+
+        weights: dict[str, Any] = {}
+        for file in sorted(Path(folder).glob("*.safetensors")):
+            weights |= load_file(file)
+        self._engine.load_weights(policy, weights, version)
+
+    def _canary(self, policy: str) -> tuple[Request, Completion]:
+        """A short sampled response, the same one for the same weights."""
+        engine = self._engine
+        prompt = canary_prompt(engine.canary_length, engine.vocabulary, engine.context)
+        request = Request(policy, prompt, Sampling(max_tokens=CANARY_TOKENS), seed=0, order=(0, 0, 0))
+        (completion,) = engine.generate([request])
+        if isinstance(completion, Exception):
+            raise completion
+        return request, completion
+
+
+class HostedLearner:
+    """One policy's learner."""
+
+    concurrency = 1
+
+    def __init__(self, system: System, policy: str) -> None:
+        from runtime.learning.learner import Learner
+
+        settings = system.policies[policy]
+        model = system.models[settings.model]
+        self._learner = Learner(settings, model, system.agents, system.train, system.base, system.train.seed)
+        self.parameters = sum(parameter.numel() for parameter in self._learner.parameters)
+
+    def update(self, turns: Sequence[Turn], agent_norms: bool = False) -> UpdateMetrics:
+        """See `Learner.update`."""
+        return self._learner.update(turns, agent_norms)
+
+    def weights(self) -> tuple[int, Packed]:
+        """Their version, and the weights as arrays; Ray keeps them in its object store."""
+        return self._learner.version, pack(self._learner.weights())
+
+    def logprobs(self, turns: Sequence[Turn]) -> list[list[float]]:
+        """See `Learner.logprobs`."""
+        return [values.tolist() for values in self._learner.logprobs(turns)]
+
+    def save(self, folder: str) -> None:
+        """See `Learner.save`."""
+        self._learner.save(folder)
+
+    def load(self, folder: str) -> None:
+        """See `Learner.load`."""
+        self._learner.load(folder)
+
+
+def _engine(model: Model, policies: Sequence[str], base: str) -> Any:
+    from runtime.engines.hf import HfEngine
+
+    return HfEngine(model, policies, base)
+
+
+def _use_threads(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)

@@ -1,0 +1,167 @@
+"""Ray for the length of a `with`: started here and taken down again, or somebody else's and only joined.
+
+A Ray that is started here lives on this machine alone, in a folder of its own that goes with it, and says nothing. What runs on
+it is the business of `actors`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from drmas_dsl.errors import UserError
+from drmas_dsl.graph.settings import System
+from runtime.cluster.support import require_gpus
+
+_PACKAGES = str(Path(__file__).parents[2])  # where `runtime` and `drmas_dsl` are imported from
+_LONGEST = 40  # characters of a temp folder: Ray puts sockets 60 deeper, and the system allows 107
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # silences a warning of change; actors without GPU see none by our choice
+    "RAY_DISABLE_DASHBOARD_LOG_INFO": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",  # idle threads must not spin on cores that other actors need
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What there is to place actors on. `started`: by us, so it is gone afterwards."""
+
+    cpus: float
+    gpus: float
+    started: bool
+
+
+@contextlib.contextmanager
+def cluster(system: System, address: str | None = None) -> Iterator[Cluster]:
+    """A running Ray: at `address` or RAY_ADDRESS where given, else one of our own with the CPUs of the pools (or all).
+
+    Raises:
+        UserError: nothing answers at the address, or the GPUs that the pools ask for are not there.
+    """
+    import ray
+
+    if ray.is_initialized():
+        yield _found(ray, started=False)
+        return
+    address = address or os.environ.get("RAY_ADDRESS")
+    with _environment(), _joined(ray, address) if address else _started(ray, system) as found:
+        require_gpus(system, int(found.gpus))
+        yield found
+
+
+def _found(ray: Any, started: bool) -> Cluster:
+    resources = ray.cluster_resources()
+    return Cluster(resources.get("CPU", 1.0), resources.get("GPU", 0.0), started)
+
+
+@contextlib.contextmanager
+def _joined(ray: Any, address: str) -> Iterator[Cluster]:
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"no Ray answers at {address}: {str(error).splitlines()[0]}",
+            "check the address, or unset RAY_ADDRESS to run on this machine alone",
+        ) from error
+    try:
+        yield _found(ray, started=False)
+    finally:
+        with _undisturbed():
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def _started(ray: Any, system: System) -> Iterator[Cluster]:
+    folder = _temp_folder()
+    try:
+        with _lean():
+            ray.init(
+                num_cpus=_cpus(system),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+                _temp_dir=folder,
+                _node_ip_address="127.0.0.1",
+            )
+        yield _found(ray, started=True)
+    finally:
+        with _undisturbed():
+            ray.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _lean() -> Iterator[None]:
+    """Ray without the processes that nobody asks here: its API server (started also without the dashboard), autoscaler and
+    log monitor. That halves its start. Ray has no setting for it; a Ray that has moved these methods starts in full.
+    """
+    from ray._private.node import Node
+
+    def no_server(node: Any, **_: Any) -> None:
+        node._webui_url = None
+
+    instead = {"start_api_server": no_server, "start_monitor": _nothing, "start_log_monitor": _nothing}
+    if not all(hasattr(Node, name) for name in instead):
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        for name, method in instead.items():
+            stack.enter_context(patch.object(Node, name, method))
+        yield
+
+
+def _nothing(_: Any) -> None:
+    """In place of what is not needed."""
+
+
+def _cpus(system: System) -> int | None:
+    """The pools' CPUs, or None for what Ray detects."""
+    named = [pool.cpus for pool in system.pools.values()]
+    return sum(cpus for cpus in named if cpus) if named and all(named) else None
+
+
+def _temp_folder() -> str:
+    usual = tempfile.gettempdir()
+    return tempfile.mkdtemp(prefix="drmasc-", dir="/tmp" if len(usual) > _LONGEST and os.name == "posix" else usual)
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """What Ray's processes inherit: quiet, and able to import these packages also where nothing is installed."""
+    paths = [_PACKAGES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    wanted = {**_QUIET, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update({name: value for name, value in wanted.items() if name == "PYTHONPATH" or before[name] is None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C must not leave processes behind: it is ignored while they are taken down."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,57 @@
+"""Errors on their way from Ray's workers to the user: as themselves, or, where a worker is gone, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from drmas_dsl.errors import UserError
+
+T = TypeVar("T")
+
+
+class SyncError(UserError):
+    """After a weight sync the engine does not compute what the learner computes."""
+
+
+class WorkerLost(UserError):
+    """A process of the cluster is gone."""
+
+
+def unwrap(error: BaseException) -> BaseException:
+    """What a worker raised, in place of Ray's wrapper around it; a `WorkerLost` where it died; else the error itself."""
+    from ray import exceptions
+
+    if isinstance(error, exceptions.RayTaskError):
+        return error.cause if isinstance(error.cause, BaseException) else error
+    if isinstance(error, exceptions.RayActorError | exceptions.WorkerCrashedError | exceptions.NodeDiedError):
+        return WorkerLost(
+            f"a worker process ended unexpectedly: {_reason(error)}",
+            "the usual cause is too little memory: take a smaller model or batch, or free some; "
+            "a run goes on from its last checkpoint",
+        )
+    if isinstance(error, exceptions.OutOfMemoryError):
+        return WorkerLost(
+            "Ray ended a worker because the machine ran out of memory", "take a smaller model or batch, or free some"
+        )
+    return error
+
+
+async def received(awaitable: Awaitable[T]) -> T:
+    """The value of a Ray reference; a worker's exception is raised as itself."""
+    try:
+        return await awaitable
+    except Exception as error:
+        found = unwrap(error)
+        if found is error:
+            raise
+        raise found from None
+
+
+def _reason(error: BaseException) -> str:
+    """The line of Ray's message that says most."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for line in lines:
+        if "exit detail" in line or "cause" in line.lower():
+            return line
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,167 @@
+"""The driver's side of the workers: starts them, and hands out engines and learners that are awaited.
+
+Handles hide Ray: they take and give plain values, and raise what the worker raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drmas_dsl.graph.settings import Model, Policy, System
+from runtime.cluster.actors import HostedEngine, HostedLearner, Worker
+from runtime.cluster.cluster import Cluster
+from runtime.cluster.failures import received
+from runtime.cluster.placement import Member, Seat, seats
+from runtime.cluster.sync import TOLERANCE, compare
+from runtime.engines.protocol import Completion, Request
+from runtime.records import Turn
+
+if TYPE_CHECKING:
+    from runtime.learning.updates import UpdateMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A member of a worker."""
+
+    worker: Any
+    name: str
+
+    def send(self, method: str, *args: Any) -> Any:
+        """A Ray reference to what the method will give; references among `args` arrive as their values."""
+        return self.worker.call.remote(self.name, method, *args)
+
+    async def ask(self, method: str, *args: Any) -> Any:
+        """What the method gives."""
+        return await received(self.send(method, *args))
+
+
+class RemoteEngine:
+    """One model's engine."""
+
+    def __init__(self, handle: Handle, model: Model) -> None:
+        self.handle, self.model = handle, model
+
+    async def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
+        """See `Engine.generate`."""
+        completions: list[Completion | Exception] = await self.handle.ask("generate", list(requests))
+        return completions
+
+    async def load(self, policy: str, folder: Path, version: int = 0) -> None:
+        """Serve a policy with the weights of a folder in the Hugging Face layout."""
+        await self.handle.ask("load_folder", policy, str(folder), version)
+
+
+class RemoteLearner:
+    """One policy's learner."""
+
+    def __init__(self, handle: Handle, policy: Policy) -> None:
+        self.handle, self.policy = handle, policy
+
+    async def update(self, turns: Sequence[Turn], agent_norms: bool = False) -> UpdateMetrics:
+        """See `Learner.update`."""
+        metrics: UpdateMetrics = await self.handle.ask("update", list(turns), agent_norms)
+        return metrics
+
+    async def logprobs(self, turns: Sequence[Turn]) -> list[list[float]]:
+        """See `Learner.logprobs`."""
+        values: list[list[float]] = await self.handle.ask("logprobs", list(turns))
+        return values
+
+    async def save(self, folder: Path) -> None:
+        """See `Learner.save`."""
+        await self.handle.ask("save", str(folder))
+
+    async def load(self, folder: Path) -> None:
+        """See `Learner.load`."""
+        await self.handle.ask("load", str(folder))
+
+
+@dataclass(frozen=True, slots=True)
+class Actors:
+    """`engines` by model, `learners` by policy (only those that are trained)."""
+
+    engines: Mapping[str, RemoteEngine]
+    learners: Mapping[str, RemoteLearner]
+
+    async def sync(self, policy: str) -> float:
+        """Bring a policy's weights from its learner to its engine; the largest gap of the canary's log-probabilities.
+
+        Raises:
+            SyncError: the engine does not compute what the learner computes.
+        """
+        learner = self.learners[policy]
+        engine = self.engines[learner.policy.model]
+        # A reference goes in: the weights pass from one worker to the other without touching the driver.
+        weights = learner.handle.send("weights")
+        request, completion = await engine.handle.ask("load_weights", policy, weights)
+        (theirs,) = await learner.logprobs([_canary_turn(learner.policy, request, completion)])
+        return compare(policy, completion.logprobs, theirs, TOLERANCE[engine.model.dtype])
+
+
+@asynccontextmanager
+async def actors(system: System, found: Cluster, learners: bool = True) -> AsyncIterator[Actors]:
+    """The engines and (with `learners`) learners of a system, started at once, and ended with the `with`.
+
+    Raises:
+        UserError: the first that a worker met on its way up.
+    """
+    import ray
+
+    handles: dict[Member, Handle] = {}
+    starts, workers = [], []
+    for seat in seats(system, found, learners):
+        worker = _spawn(ray, seat)
+        workers.append(worker)
+        for member in seat.members:
+            handles[member] = Handle(worker, member.name)
+            starts.append(worker.open.remote(member.name, *_build(system, member, seat.threads)))
+    try:
+        await asyncio.gather(*(received(start) for start in starts))
+        yield Actors(
+            {m.model: RemoteEngine(handle, system.models[m.model]) for m, handle in handles.items() if not m.policy},
+            {m.policy: RemoteLearner(handle, system.policies[m.policy]) for m, handle in handles.items() if m.policy},
+        )
+    finally:
+        for worker in workers:
+            ray.kill(worker)
+
+
+def _spawn(ray: Any, seat: Seat) -> Any:
+    return ray.remote(Worker).options(num_cpus=seat.cpus, num_gpus=seat.gpus, max_restarts=0).remote()
+
+
+def _build(system: System, member: Member, threads: int) -> tuple[Any, ...]:
+    """What `Worker.open` takes after the name."""
+    if member.policy is not None:
+        return HostedLearner, threads, system, member.policy
+    served = [policy.name for policy in system.policies.values() if policy.model == member.model]
+    return HostedEngine, threads, system.models[member.model], served, system.base
+
+
+def _canary_turn(policy: Policy, request: Request, completion: Completion) -> Turn:
+    """The canary as a learner takes it."""
+    return Turn(
+        step=0,
+        question="canary",
+        trajectory="canary",
+        agent=policy.agents[0],
+        policy=policy.name,
+        index=0,
+        prompt_ids=request.prompt_ids,
+        response_ids=completion.response_ids,
+        logprobs=completion.logprobs,
+        weights_version=completion.weights_version,
+        temperature=request.sampling.temperature,
+        prompt="",
+        text="",
+        outputs={},
+        valid=True,
+        defaulted=False,
+        truncated=False,
+    )

@@ -1,0 +1,75 @@
+"""What a system asks of this installation, and whether it can be had: engines, packages, sharing, GPUs.
+
+Asked before anything heavy starts, so that a missing package costs a second and not a cold start. Whether the weights are
+there is the business of `runtime.models`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+from drmas_dsl.errors import UserError
+from drmas_dsl.graph.settings import Model, System
+
+ENGINES = {"hf": ("transformers", "torch")}  # engine -> packages that it needs
+_NVIDIA = Path("/proc/driver/nvidia/gpus")
+
+
+def require_supported(system: System, address: str | None = None) -> None:
+    """Refuse what cannot run here. GPUs are counted only where no other cluster (`address`, RAY_ADDRESS) has them.
+
+    Raises:
+        UserError: with what is missing and what to use in its place.
+    """
+    _require_packages(("ray", "torch", "transformers"), "training and evaluation", "drmasc[train]")
+    for model in system.models.values():
+        _require_engine(model)
+        if model.sharing == "adapter":
+            raise UserError(
+                f"model {model.name!r}: `sharing = adapter` is not available in this version",
+                f"use a copy per agent or one set of weights: `--set {model.name}.sharing=none` or `=full`",
+            )
+    if not (address or os.environ.get("RAY_ADDRESS")):
+        require_gpus(system, gpus_here())
+
+
+def require_gpus(system: System, there: int) -> None:
+    """Refuse pools that ask for more GPUs than there are.
+
+    Raises:
+        UserError: naming the pool and both numbers.
+    """
+    wanted = sum(pool.gpus for pool in system.pools.values())
+    if wanted > there:
+        pools = ", ".join(f"{pool.name} ({pool.gpus})" for pool in system.pools.values() if pool.gpus)
+        raise UserError(
+            f"the pools ask for {wanted} GPUs, and there are {there}: {pools}",
+            "set `gpus = 0` to run on the CPU, join a cluster that has them with RAY_ADDRESS, or add machines to it",
+        )
+
+
+def gpus_here() -> int:
+    """NVIDIA GPUs of this machine that this process may use. CUDA is not asked: that would take seconds."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([device for device in visible.split(",") if device.strip() not in ("", "-1")])
+    return len(list(_NVIDIA.iterdir())) if _NVIDIA.is_dir() else 0
+
+
+def _require_engine(model: Model) -> None:
+    engine = model.engine.function
+    if engine not in ENGINES:
+        raise UserError(
+            f"model {model.name!r}: the engine {engine!r} is not available in this version",
+            f"use one of {', '.join(sorted(ENGINES))}: `--set {model.name}.engine=hf`",
+        )
+    extra = {"hf": "drmasc[train]"}.get(engine, f"drmasc[{engine}]")
+    _require_packages(ENGINES[engine], f"the engine {engine!r} of model {model.name!r}", extra)
+
+
+def _require_packages(names: tuple[str, ...], user: str, extra: str) -> None:
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(f"{user} needs {' and '.join(missing)}, not installed here", f"pip install '{extra}'")
