@@ -151,8 +151,8 @@ def print_results(console: Console, system: System, results: Mapping[str, Datase
     )
     for name, result in results.items():
         for agent, use in result.usage.items():
-            figures = [use.calls, use.prompt_tokens, use.response_tokens, use.seconds] + ([use.cost] if priced else [])
-            usage.add_row(name, agent, *map(number, figures))
+            amounts = [use.calls, use.prompt_tokens, use.response_tokens, use.seconds, *([use.cost] if priced else [])]
+            usage.add_row(name, agent, *map(number, amounts))
     console.print("Per question, agent by agent:")
     console.print(usage)
 

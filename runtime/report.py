@@ -46,10 +46,10 @@ def mean_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         values = [line[key] for line in steps if line.get(key) is not None]
         if isinstance(value, Mapping):
             merged[key] = mean_of(values)
-        elif isinstance(value, str):
-            merged[key] = value
-        else:
+        elif all(isinstance(number, (int, float)) for number in values):
             merged[key] = sum(values) / len(values) if values else None
+        else:
+            merged[key] = value
     return merged
 
 
@@ -92,6 +92,8 @@ def _print_curve(console: Console, title: str, curve: Sequence[float | None]) ->
     plotext.theme("clear")
     plotext.plot_size(min(console.width, 80) - 1, 16)
     plotext.plot(range(1, len(curve) + 1), moving_mean(curve), marker="braille")
+    known = [value for value in curve if value is not None]
+    plotext.ylim(min(0.0, *known), max(1.0, *known))
     plotext.title(f"{title}: reward, mean of {WINDOW} steps")
     plotext.xlabel("step")
     console.print(plotext.uncolorize(plotext.build()), markup=False, highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@ It decides nothing about how any of these is done: `rollout` walks the graph, `l
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -96,9 +97,10 @@ async def train_step(
     rolled = time.perf_counter()
     policies = await team.update(step.turns)
     learned = time.perf_counter()
-    await team.sync()
+    gaps = await team.sync({policy: figures.weights_version for policy, figures in policies.items()})
     seconds = {"rollout": rolled - started, "learn": learned - rolled, "sync": time.perf_counter() - learned}
-    return step_metrics(system, step, policies, seconds), step
+    figures = {name: dataclasses.asdict(update) | {"sync_gap": gaps.get(name)} for name, update in policies.items()}
+    return step_metrics(system, step, figures, seconds), step
 
 
 async def collect(graph: nx.MultiDiGraph, team: Team, sampler: QuestionSampler, number: int) -> Step:
@@ -106,7 +108,7 @@ async def collect(graph: nx.MultiDiGraph, team: Team, sampler: QuestionSampler, 
     replaced by further ones, as often as it says."""
     system = system_of(graph)
     train = system.train
-    rows, trajectories = sampler.batch(number), list[Trajectory]()
+    rows, trajectories = sampler.batch(number - 1), list[Trajectory]()
     for attempt in range(1, from_call(train.algorithm).resample + 2):
         trajectories += await rollout(
             graph,
@@ -122,6 +124,6 @@ async def collect(graph: nx.MultiDiGraph, team: Team, sampler: QuestionSampler, 
         if missing <= 0:
             break
         used = {trajectory.question for trajectory in trajectories}
-        further = sampler.batch(number + attempt * train.steps)
+        further = sampler.batch(number - 1 + attempt * train.steps)
         rows = [row for row in further if row["id"] not in used][:missing]
     return step

@@ -38,10 +38,10 @@ def main(argv: list[str] | None = None) -> int:
         if name == asked:
             module = importlib.import_module(f"drmas_dsl.cli.{name}")
             module.configure(command)
-            command.set_defaults(run=module.run)
+            command.set_defaults(execute=module.run)
     arguments = parser.parse_args(argv)
     try:
-        code: int = arguments.run(arguments)
+        code: int = arguments.execute(arguments)
         return code
     except UserError as error:
         print(f"error: {error.message}", file=sys.stderr)

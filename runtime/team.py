@@ -1,0 +1,96 @@
+"""A system's running processes as the outer loop sees them: engines to ask, learners to update, weights to keep equal.
+
+It starts and ends everything, and knows how a checkpoint lies on disk: one folder per trained policy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drmas_dsl.errors import UserError
+from drmas_dsl.graph.settings import System
+from runtime.cluster.cluster import cluster
+from runtime.cluster.handles import Actors, RemoteEngine, actors
+from runtime.cluster.support import require_supported
+from runtime.learning.updates import UpdateMetrics
+from runtime.models import load_tokenizer
+from runtime.records import Turn
+
+
+@dataclass(frozen=True)
+class Team:
+    """`engines` and `tokenizers` by model."""
+
+    system: System
+    crew: Actors
+    tokenizers: Mapping[str, Any]
+    _served: dict[str, int] = field(default_factory=dict)  # policy -> version that its engine has
+
+    @property
+    def engines(self) -> Mapping[str, RemoteEngine]:
+        """Who generates."""
+        return self.crew.engines
+
+    async def update(self, turns: Sequence[Turn]) -> dict[str, UpdateMetrics]:
+        """Update every trained policy from its turns, all at once; a policy without turns makes no step."""
+        policies = self.crew.learners
+        parts = [[turn for turn in turns if turn.policy == policy] for policy in policies]
+        done = await asyncio.gather(
+            *(learner.update(part) for learner, part in zip(policies.values(), parts, strict=True))
+        )
+        return dict(zip(policies, done, strict=True))
+
+    async def sync(self, versions: Mapping[str, int]) -> dict[str, float]:
+        """Give the engines the policies whose version is not the one that they serve; the canary's gap of each."""
+        behind = [policy for policy, version in versions.items() if version != self._served.get(policy, 0)]
+        gaps = await asyncio.gather(*map(self.crew.sync, behind))
+        self._served.update({policy: versions[policy] for policy in behind})
+        return dict(zip(behind, gaps, strict=True))
+
+    async def save(self, folder: Path) -> None:
+        """Write a checkpoint; it appears under its name when it is complete."""
+        part = folder.with_name(f"{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        await asyncio.gather(*(learner.save(part / policy) for policy, learner in self.crew.learners.items()))
+        part.rename(folder)
+
+    async def load(self, checkpoint: Path) -> None:
+        """Put a checkpoint's weights into learners and engines.
+
+        Raises:
+            UserError: the checkpoint lacks a policy, or is of another system.
+        """
+        trained = [policy for policy in self.system.policies.values() if not policy.frozen]
+        for policy in trained:
+            if not (checkpoint / policy.name).is_dir():
+                raise UserError(
+                    f"{checkpoint} has no policy {policy.name}", "it is the checkpoint of another system or sharing"
+                )
+        await asyncio.gather(*(learner.load(checkpoint / name) for name, learner in self.crew.learners.items()))
+        await asyncio.gather(
+            *(self.engines[policy.model].load(policy.name, checkpoint / policy.name) for policy in trained)
+        )
+
+
+@asynccontextmanager
+async def open_team(system: System, checkpoint: Path | None, learners: bool = True) -> AsyncIterator[Team]:
+    """A system's processes, from its start or a checkpoint; without `learners` only what generates.
+
+    Raises:
+        UserError: something that the system asks for cannot be had here.
+    """
+    require_supported(system)
+    with cluster(system) as found:
+        async with actors(system, found, learners) as crew:
+            tokenizers = {name: load_tokenizer(model, system.base) for name, model in system.models.items()}
+            team = Team(system, crew, tokenizers)
+            if checkpoint is not None:
+                await team.load(checkpoint)
+            yield team
