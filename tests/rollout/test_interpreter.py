@@ -105,6 +105,16 @@ def test_a_loop_counts_from_one_and_anew_when_entered_again():
     assert [turn.prompt for turn in broken.turns] == ["1", "2", "1", "2", "3!"]
 
 
+def test_a_loop_with_nothing_in_it_ends():
+    nodes: Nodes = {
+        "n0": {"kind": "start"},
+        "n1": {"kind": "loop", "max": 3},
+        "n2": {"kind": "return", "value": const("out")},
+    }
+    (trajectory,) = roll(graph(system([]), nodes, [("n0", "n1"), ("n1", "n1", MORE), ("n1", "n2")]), says(""))
+    assert trajectory.failed is None and trajectory.result == "out"
+
+
 TOOL_NODES: Nodes = {
     "n0": {"kind": "start"},
     "n1": {"kind": "call", "agent": "A"},
