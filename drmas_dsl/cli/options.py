@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import io
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 from drmas_dsl.errors import UserError
 
@@ -36,3 +39,21 @@ def require_runtime() -> None:
     missing = [package for package in RUNTIME if find_spec(package) is None]
     if missing:
         raise UserError(f"this command needs {', '.join(missing)}", "install them with: pip install 'drmasc[train]'")
+
+
+def write_out(text: str, path: Path | None) -> None:
+    """Write a command's result to a file, or to the standard output in UTF-8.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    if path is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")
+        sys.stdout.write(text)
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write `{path}`: {error.strerror}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,8 @@ def value_text(value: Any) -> str:
             return "true" if value else "false"
         case str():
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
+        case float():
+            return re.sub(r"e([+-])0*(?=\d)", lambda sign: "e" + sign[1].strip("+"), repr(value))
         case {"path": path}:
             return value_text(path)
         case {"function": function, "args": args}:
@@ -121,4 +124,4 @@ def _called(function: str, args: Mapping[str, Any], signature: Signature | None,
             shown.append(show(value))
         elif plain != parameter.default:
             shown.append(f"{name} = {show(value)}")
-    return f"{function}({', '.join(shown)})" if shown else function if signature and not args else f"{function}()"
+    return f"{function}({', '.join(shown)})" if shown else function

@@ -90,27 +90,28 @@ def _block(look: _Look, block: Block, returns: list[str]) -> Iterator[str]:
                     yield from _block(look, body, returns)
             case Loop(node, body):
                 count = look.graph.nodes[node]["max"]
-                inner = [
-                    f'{node} [label="", shape=circle, width=0.16, style=filled, fillcolor="{AGAIN}", color="{AGAIN}"]',
-                    *_block(look, body, returns),
-                ]
-                yield from _box(node, f"loop {count}", f"up to {count} times", LOOP_FILL, AGAIN, inner)
+                head = _sign(node, f"loop {count}", f"at most {count} times" if count > 1 else "once", AGAIN)
+                yield from _box(node, LOOP_FILL, AGAIN, [head, *_block(look, body, returns)])
             case Parallel(node, join, branches):
                 copies = look.graph.nodes[node]["copies"]
-                title, note = (
-                    (f"parallel {copies}", f"{copies} times at once") if copies else ("parallel", "all at once")
-                )
-                bar = f'[label="", shape=box, width=0.9, height=0.05, margin=0, style=filled, fillcolor="{INK}"]'
-                inner = [f"{node} {bar}"]
+                note = "all at once" if copies is None else f"{copies} times at once"
+                inner = [_sign(node, "parallel" if copies is None else f"parallel {copies}", note, INK)]
                 for branch in branches:
                     inner += _block(look, branch, returns)
-                yield from _box(node, title, note, PARALLEL_FILL, QUIET, [*inner, f"{join} {bar}"])
+                bar = f'{join} [label="", width=0.9, height=0.05, margin=0, style=filled, fillcolor="{INK}"]'
+                yield from _box(node, PARALLEL_FILL, QUIET, [*inner, bar])
 
 
-def _box(node: str, title: str, note: str, fill: str, line: str, inner: list[str]) -> Iterator[str]:
-    label = f'<<b>{title}</b>  <font color="{QUIET}">{note}</font>>'
+def _sign(node: str, title: str, note: str, fill: str) -> str:
+    """The head of a loop or of a parallel part, which names it (a box's own label would lie under the edges)."""
+    label = f'<<b>{title}</b> <font point-size="9">{note}</font>>'
+    look = f'style="rounded,filled", fillcolor="{fill}", color="{fill}", fontcolor="#ffffff"'
+    return f'{node} [label={label}, fontsize=11, height=0.26, margin="0.12,0.03", {look}]'
+
+
+def _box(node: str, fill: str, line: str, inner: list[str]) -> Iterator[str]:
     yield f"subgraph cluster_{node} {{"
-    yield f'  graph [label={label}, labeljust=l, fontsize=11, style="rounded,filled", fillcolor="{fill}", color="{line}", margin=14]'
+    yield f'  graph [label="", style="rounded,filled", fillcolor="{fill}", color="{line}", margin=14]'
     yield from (f"  {one}" for one in inner)
     yield "}"
 
