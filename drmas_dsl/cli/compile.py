@@ -21,6 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compile and write. Paths in the JSON start from the folder that it is written to (or the current one)."""
     graph = compile_file(arguments.file, arguments.overrides)
-    folder = os.path.dirname(os.path.abspath(arguments.output)) if arguments.output else os.getcwd()
+    folder = os.path.dirname(os.path.abspath(arguments.output or "here"))
     write_out(to_json(graph, folder), arguments.output)
     return 0

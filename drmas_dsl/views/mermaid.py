@@ -10,7 +10,15 @@ from drmas_dsl.graph.execution import MORE, system_of
 from drmas_dsl.graph.settings import System
 from drmas_dsl.graph.walks import edges_of, walk_of
 from drmas_dsl.graph.wording import call_text, node_text, text_of
-from drmas_dsl.views.captions import hyper_parameters, is_trained, output_text, policies_of, policy_text, rewards
+from drmas_dsl.views.captions import (
+    agents_of,
+    hyper_parameters,
+    is_trained,
+    output_text,
+    policies_of,
+    policy_text,
+    rewards,
+)
 from drmas_dsl.views.colours import AGAIN, INK, LOOP_FILL, PARALLEL_FILL, QUIET, colours
 from drmas_dsl.views.structure import Block, Choice, Loop, Parallel, Step, structure
 
@@ -116,10 +124,13 @@ def _legend(graph: nx.MultiDiGraph, system: System, names: Mapping[str, str]) ->
         yield f"  of_{names[policy.name]}({_label(policy.name, policy_text(policy, system))}):::{names[policy.name]}"
     yield "end"
     yield f"style legend fill:none,stroke:{QUIET}"
-    for policy, name in names.items():
-        fill, line = palette[policy]
+    for agent in agents_of(graph, system):
+        if not is_trained(agent, system):
+            fill, line = palette[agent.policy]
+            yield f"classDef {names[agent.policy]}Frozen fill:{fill},stroke:{line},color:{INK},stroke-dasharray:4"
+    for key, name in names.items():
+        fill, line = palette[key]
         yield f"classDef {name} fill:{fill},stroke:{line},color:{INK}"
-        yield f"classDef {name}Frozen fill:{fill},stroke:{line},color:{INK},stroke-dasharray:4"
     yield f"classDef loop fill:{AGAIN},stroke:{AGAIN},color:#ffffff"
     yield f"classDef fork fill:{INK},stroke:{INK},color:#ffffff"
     yield f"classDef tool fill:#e6e6e6,stroke:{INK},color:{INK}"
