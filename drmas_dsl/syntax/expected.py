@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from drmas_dsl.syntax.lexer import END, KEYWORDS, Token
+from drmas_dsl.syntax.lexer import END, KEYWORDS, SIGNS, Token
 
-_SIGNS = {
-    "EQUAL": "=", "EQ": "==", "NE": "!=", "LE": "<=", "LT": "<", "GE": ">=", "GT": ">", "PLUS": "+", "MINUS": "-", "STAR": "*",
-    "SLASH": "/", "PERCENT": "%", "ARROW": "->", "RANGE": "..", "DOT": ".", "COMMA": ",", "SEMICOLON": ";", "COLON": ":",
-    "LPAREN": "(", "RPAREN": ")", "LBRACKET": "[", "RBRACKET": "]", "LBRACE": "{", "RBRACE": "}",
-}  # fmt: skip
 _OPERATORS = frozenset("OR AND EQ NE LE LT GE GT PLUS MINUS STAR SLASH PERCENT DOT LPAREN".split())
-_VALUE = frozenset("NUMBER TEXT TEXT_BLOCK TRUE FALSE NONE NOT MINUS LPAREN LBRACKET".split())
+_VALUE = frozenset("NUMBER TEXT TEXT_BLOCK TRUE FALSE NONE MINUS LPAREN LBRACKET".split())
 _DECLARATION = frozenset("SYSTEM USE PARAM MODEL ROLE AGENT TOOL FLOW TASK TRAIN EVAL RESOURCES".split())
 _STATEMENT = frozenset("IF LOOP PARALLEL BREAK CONTINUE RETURN".split())
 _KEY = (KEYWORDS | {"NAME"}) - {"AND", "OR", "NOT", "TRUE", "FALSE", "NONE"}
@@ -21,7 +16,7 @@ _NAME = frozenset(("NAME", "OUTPUT", "POOL"))
 
 def sign(terminal: str) -> str:
     """How a terminal is written: its sign, or the keyword."""
-    return _SIGNS.get(terminal) or terminal.lower()
+    return SIGNS.get(terminal) or terminal.lower()
 
 
 def found(token: Token, text: str) -> str:
@@ -44,7 +39,7 @@ def expected(accepted: Set[str]) -> str:
             left.difference_update(group, also)
             words.append(word)
 
-    gather(_VALUE | _NAME, "a value", _KEY)
+    gather(_VALUE | _NAME, "a value", _KEY | {"NOT"})
     if not words and left >= _KEY:
         gather(_KEY, "a setting" if "RBRACE" in left else "a name", {"COMMA", "SEMICOLON"})
     gather(_STATEMENT | {"NAME"}, "a statement", _NAME | {"LBRACE", "SEMICOLON"})

@@ -23,6 +23,11 @@ KEYWORDS = frozenset(
     "BREAK CONTINUE RETURN IN OR AND NOT TRUE FALSE NONE".split()
 )
 WORDS = KEYWORDS | {"NAME"}
+SIGNS = {
+    "EQUAL": "=", "EQ": "==", "NE": "!=", "LE": "<=", "LT": "<", "GE": ">=", "GT": ">", "PLUS": "+", "MINUS": "-", "STAR": "*",
+    "SLASH": "/", "PERCENT": "%", "ARROW": "->", "RANGE": "..", "DOT": ".", "COMMA": ",", "SEMICOLON": ";", "COLON": ":",
+    "LPAREN": "(", "RPAREN": ")", "LBRACKET": "[", "RBRACKET": "]", "LBRACE": "{", "RBRACE": "}",
+}  # fmt: skip
 
 # A line that can only begin a declaration, and `name = """`: signs that a text block should have ended before.
 _DECLARATION_LINE = re.compile(
@@ -52,12 +57,27 @@ class Comment(NamedTuple):
 
 
 @cache
-def _scanner() -> re.Pattern[str]:
-    terminals = list(load().terminals)
-    after_block = 1 + next(i for i, (name, _) in enumerate(terminals) if name == "TEXT_BLOCK")
-    terminals.insert(after_block, ("UNCLOSED_BLOCK", r'"""[\s\S]*'))
-    terminals += [("UNCLOSED_TEXT", r'"[^\n]*'), (BAD, r"[\s\S]")]
-    return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in terminals))
+def _scanner() -> tuple[re.Pattern[str], dict[str, str]]:
+    """One pattern for all terminals, and the terminals that are a fixed text (keywords, signs) by that text.
+
+    A keyword is a NAME by its letters and a sign has none, so both are looked up rather than tried one by one.
+    """
+    fixed: dict[str, str] = {}
+    signs: list[str] = []
+    patterns: list[tuple[str, str]] = []
+    for name, pattern in load().terminals:
+        if name in KEYWORDS:
+            fixed[pattern.removesuffix(r"\b")] = name
+        elif name in SIGNS:
+            fixed[SIGNS[name]] = name
+            signs.append(pattern)
+        else:
+            patterns.append((name, pattern))
+    after_block = 1 + next(i for i, (name, _) in enumerate(patterns) if name == "TEXT_BLOCK")
+    patterns.insert(after_block, ("UNCLOSED_BLOCK", r'"""[\s\S]*'))
+    patterns += [("SIGN", "|".join(signs)), ("UNCLOSED_TEXT", r'"[^\n]*'), (BAD, r"[\s\S]")]
+    patterns.sort(key=lambda item: item[0] not in ("SPACE", "NAME"))  # the commonest first; they begin like no other
+    return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in patterns)), fixed
 
 
 def lex(source: Source, report: Report) -> tuple[list[Token], list[Comment]]:
@@ -72,10 +92,10 @@ def lex(source: Source, report: Report) -> tuple[list[Token], list[Comment]]:
     odd_quotes = text.count('"""') % 2 == 1
     indent = 0  # of the next token, -1 once the line has one
     position = 0
-    scanner = _scanner()
+    scanner, fixed = _scanner()
     while position < len(text):
         for match in scanner.finditer(text, position):
-            kind = match.lastgroup
+            kind = match.lastgroup or BAD
             start, position = match.span()
             if kind == "SPACE":
                 line_end = text.rfind("\n", start, position)
@@ -84,10 +104,15 @@ def lex(source: Source, report: Report) -> tuple[list[Token], list[Comment]]:
                 elif indent >= 0:
                     indent = position
                 continue
+            if kind == "NAME" or kind == "SIGN":  # noqa: PLR1714 (the hot path)
+                kind = fixed.get(match.group(), kind)
+            if start and tokens and tokens[-1].end == start and _glued(tokens[-1].type, kind):
+                before = tokens.pop()
+                append(Token(BAD, before.start, position, before.indent))
+                continue
             if kind == "COMMENT":
                 comments.append(Comment(start, position, indent >= 0))
                 continue
-            assert kind is not None
             if kind == "UNCLOSED_TEXT":
                 position = start + len(text[start:position].rstrip())
                 _unclosed(report, source, start, '"', position)
@@ -102,10 +127,6 @@ def lex(source: Source, report: Report) -> tuple[list[Token], list[Comment]]:
                 append(Token("TEXT_BLOCK", start, position, indent))
                 indent = 0
                 break  # the rest is read again from here
-            elif tokens and tokens[-1].end == start and _glued(tokens[-1].type, kind):
-                before = tokens.pop()
-                append(Token(BAD, before.start, position, before.indent))
-                continue
             append(Token(kind, start, position, indent))
             indent = -1
     append(Token(END, len(text), len(text), 0))

@@ -6,6 +6,7 @@ own, since recovery works on the stack itself (`recovery.py`). No name, type or 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from drmas_dsl.diagnostics.diagnostic import Diagnostic
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.errors import UserError
 from drmas_dsl.syntax import ast
+from drmas_dsl.syntax.automaton import Automaton
 from drmas_dsl.syntax.builder import Builder
-from drmas_dsl.syntax.lexer import Comment, lex
-from drmas_dsl.syntax.recovery import Recovery, Stack
+from drmas_dsl.syntax.lexer import END, Comment, lex
+from drmas_dsl.syntax.recovery import MAX_ERRORS, Recovery
 from drmas_dsl.syntax.source import Source, Span
 from drmas_dsl.syntax.structure import Balanced, balance
 from drmas_dsl.syntax.table import Table, load
@@ -67,48 +69,52 @@ def _parse(source: Source, start: str) -> tuple[Any, list[Diagnostic], list[Comm
     tokens, comments = lex(source, report)
     balanced = balance(source, tokens, report)
     tree = _run(load(), balanced, start, source, report)
-    report.diagnostics.sort(key=lambda diagnostic: diagnostic.span.start)
-    return tree, report.diagnostics, comments
+    return tree, _first(report.diagnostics), comments
+
+
+def _first(findings: list[Diagnostic]) -> list[Diagnostic]:
+    """The findings in the order of the text, no more than anybody reads."""
+    findings.sort(key=lambda diagnostic: diagnostic.span.start)
+    if len(findings) > MAX_ERRORS:
+        note = f"{len(findings) - MAX_ERRORS} more findings of this kind are not shown"
+        last = findings[MAX_ERRORS - 1]
+        findings[MAX_ERRORS - 1 :] = [replace(last, notes=(*last.notes, note))]
+    return findings
 
 
 def _run(table: Table, balanced: Balanced, start: str, source: Source, report: Report) -> Any:
     """The automaton's loop: shift, reduce, and ask `Recovery` where neither is possible."""
-    file, tokens, states, rules = source.file, balanced.tokens, table.states, table.rules
-    builder = Builder(source, report)
-    build = [None if single else builder.method(name) for _, _, name, single in rules]
-    stack = Stack([table.start[start]], [], [], [])
-    recovery = Recovery(table, balanced, start, source, report)
-    path, values, starts, ends = stack.states, stack.values, stack.starts, stack.ends
-    end_state = table.end[start]
+    automaton = Automaton(table, start, Builder(source, report))
+    recovery = Recovery(automaton, balanced, source, report)
+    tokens, states, rules, build = balanced.tokens, table.states, table.rules, automaton.build
+    path, values, starts = automaton.states, automaton.values, automaton.starts
+    chains: dict[tuple[int, int, str], int] = {}  # where a chain of rules with only children ends
     i = 0
     while True:
         token = tokens[i]
-        action = states[path[-1]].get(token.type)
+        kind = token.type
+        action = states[path[-1]].get(kind)
         if action is None:
-            resumed = recovery.recover(stack, i)
+            resumed = recovery.recover(i)
             if resumed is None:
                 return None
             i = resumed
-            continue
-        if action >= 0:
+        elif action >= 0:
             path.append(action)
             values.append(token)
             starts.append(token.start)
-            ends.append(token.end)
+            automaton.last = token.end
             i += 1
-            continue
-        name, length, _, _ = rules[-1 - action]
-        method = build[-1 - action]
-        if length:
-            first, last = starts[-length], ends[-1]
-            children = values[-length:]
-            del path[-length:], values[-length:], starts[-length:], ends[-length:]
+        elif build[-1 - action] is None:  # an only child stands for the rule, and often for a chain of them
+            key = (path[-2], action, kind)
+            state = chains.get(key)
+            if state is None:
+                state = states[key[0]][rules[-1 - action][0]]
+                while (action := states[state].get(kind, 0)) < 0 and build[-1 - action] is None:
+                    state = states[key[0]][rules[-1 - action][0]]
+                chains[key] = state
+            path[-1] = state
         else:
-            first = last = ends[-1] if ends else 0
-            children = []
-        values.append(children[0] if method is None else method(children, Span(file, first, last)))
-        path.append(states[path[-1]][name])
-        starts.append(first)
-        ends.append(last)
-        if path[-1] == end_state and token.type == "$END":
+            automaton.reduce(action)
+        if kind == END and path[-1] == automaton.end:
             return values[-1]

@@ -7,21 +7,18 @@ begins a member of it. A mistake that is known already, and what it drags along,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from drmas_dsl.diagnostics.diagnostic import Edit, Help
+from drmas_dsl.diagnostics.diagnostic import Edit, Help, Label
 from drmas_dsl.diagnostics.report import Report
+from drmas_dsl.syntax.automaton import Automaton
 from drmas_dsl.syntax.expected import expected, found, sign
-from drmas_dsl.syntax.lexer import BAD, END, KEYWORDS, WORDS, Token
+from drmas_dsl.syntax.lexer import BAD, END, KEYWORDS, SIGNS, WORDS, Token
 from drmas_dsl.syntax.source import Source, Span
 from drmas_dsl.syntax.structure import CLOSER, CLOSERS, Balanced
-from drmas_dsl.syntax.table import Table
 
 MAX_ERRORS = 50
 _LOOKAHEAD = 8  # tokens that should fit behind a repair
 _NEEDED = 4  # of them, at least
-_INSERTED = ("EQUAL", "COMMA", "COLON", "LBRACE", "ARROW", "LPAREN", "RANGE", "DOT")
+_INSERTED = ("COMMA", "EQUAL", "COLON", "LBRACE", "ARROW", "LPAREN", "RANGE", "DOT")
 _REPLACED = {
     "EQUAL": ("EQ", "COLON"), "EQ": ("EQUAL",), "COLON": ("EQUAL",), "SEMICOLON": ("COMMA",), "MINUS": ("ARROW",),
     "COMMA": ("SEMICOLON", "ARROW"), "ARROW": ("EQUAL",), "DOT": ("RANGE",),
@@ -40,197 +37,154 @@ _HINTS = {
 }
 
 
-@dataclass
-class Stack:
-    """The parser's stack in parallel lists: states (one more than the others), values, and their places."""
-
-    states: list[int]
-    values: list[Any]
-    starts: list[int]
-    ends: list[int]
-
-    def cut(self, size: int) -> None:
-        """Keep the `size` lowest values."""
-        del self.states[size + 1 :], self.values[size:], self.starts[size:], self.ends[size:]
-
-
 class Recovery:
-    """Made for one run of the parser; remembers where the last mistake was."""
+    """Made for one run of the parser; remembers how many mistakes there were and where it went on last."""
 
-    def __init__(self, table: Table, balanced: Balanced, start: str, source: Source, report: Report) -> None:
-        self.table = table
+    def __init__(self, automaton: Automaton, balanced: Balanced, source: Source, report: Report) -> None:
+        self.automaton = automaton
         self.tokens = balanced.tokens
-        self.heads = frozenset(balanced.heads)
+        self.heads = set(balanced.heads)
         self.quiet = balanced.quiet
-        self.start = start
+        self.surplus = balanced.surplus
         self.source = source
         self.report = report
         self.errors = 0
-        self.resumed = -2  # where the parser went on last
+        self.resumed = -1
 
-    def recover(self, stack: Stack, i: int) -> int | None:
+    def recover(self, i: int) -> int | None:
         """Report token `i`, mend the stack, and return the index to go on from; None to give up."""
-        silent = self._silent(i)
-        if not silent:
+        early = self._value_missing(i)
+        if not self._silent(i):
             self.errors += 1
-            repaired = self._repaired(stack, i)
+            repaired = None if early else self._repaired(i)
             if repaired is not None:
                 return repaired
-        if self.start != "file" or self.errors >= MAX_ERRORS:
-            if not silent:
-                self._report(stack, i, None)
-            if self.start != "file":
-                return None
-            stack.cut(self._list_of_declarations(stack))
+            self._report(i, None, early)
+        if self.automaton.start != "file":
+            return None
+        if self.errors >= MAX_ERRORS:
+            self._leave()
             return len(self.tokens) - 1
-        early = self._value_missing(i)
-        if not silent:
-            self._report(stack, i, None, early)
-        self.resumed = self._panic(stack, i - 1 if early else i)
+        self.resumed = self._panic(i - 1 if early else i)
         return self.resumed
 
     def _silent(self, i: int) -> bool:
+        """Whether the mistake at token `i` is known: a bracket that was put in, a quiet place, the wake of the last one."""
         token = self.tokens[i]
-        if token.type != END and token.start == token.end:
-            return True
-        if any(start <= token.start < end for start, end in self.quiet):
-            return True
-        return i <= self.resumed + 1
-
-    # Looking ahead, on a copy of the states alone
-
-    def _fits(self, states: list[int], types: list[str]) -> int:
-        """How many of the terminals the automaton takes one after the other."""
-        states = list(states)
-        rows, rules, end = self.table.states, self.table.rules, self.table.end[self.start]
-        for count, kind in enumerate(types):
-            while True:
-                action = rows[states[-1]].get(kind)
-                if action is None:
-                    return count
-                if action >= 0:
-                    states.append(action)
-                    break
-                name, length, _, _ = rules[-1 - action]
-                if length:
-                    del states[-length:]
-                states.append(rows[states[-1]][name])
-                if kind == END and states[-1] == end:
-                    return len(types)
-        return len(types)
-
-    def _accepted(self, states: list[int]) -> set[str]:
-        """The terminals that may come next."""
-        return {kind for kind in self.table.states[states[-1]] if kind.isupper() and self._fits(states, [kind])}
+        added = token.type != END and token.start == token.end
+        return added or i <= self.resumed or any(start <= token.start < end for start, end in self.quiet)
 
     # Repairs
 
-    def _repaired(self, stack: Stack, i: int) -> int | None:
+    def _repaired(self, i: int) -> int | None:
         """Apply the repair behind which most tokens fit, if there is a good one, and report it."""
-        token, tokens = self.tokens[i], self.tokens
+        token, tokens, fits = self.tokens[i], self.tokens, self.automaton.fits
         ahead = [t.type for t in tokens[i : i + _LOOKAHEAD + 1]]
-        candidates: list[tuple[int, int, str, list[str]]] = []
+        candidates: list[tuple[int, int, str, str]] = []
         for rank, kind in enumerate(_REPLACED.get(token.type, ())):
-            candidates.append((self._fits(stack.states, [kind, *ahead[1:]]) - 1, -rank, "replace", [kind]))
-        if token.type != END and token.type not in CLOSER and token.type != "RBRACE":
-            candidates.append((self._fits(stack.states, ahead[1:]), -20, "remove", []))
+            candidates.append((fits([kind, *ahead[1:]]) - 1, -rank, "replace", kind))
+        if token.type in SIGNS and token.indent < 0 and token.type not in CLOSER and token.type != "RBRACE":
+            candidates.append((fits(ahead[1:]), -20, "remove", ""))
         for rank, kind in enumerate(_INSERTED):
-            candidates.append((self._fits(stack.states, [kind, *ahead]) - 1, -10 - rank, "insert", [kind]))
-        reach, _, how, kinds = max(candidates)
-        if reach < min(_NEEDED, len(ahead) - 1) or reach < 1:
+            if kind != "LBRACE" or any(start <= token.start < end for start, end in self.surplus):
+                candidates.append((fits([kind, *ahead]) - 1, -10 - rank, "insert", kind))
+        reach, _, how, kind = max(candidates)
+        if reach < max(1, min(_NEEDED, len(ahead) - 1)):
             return None
-        if how == "remove" and (token.type == BAD or token.type in WORDS or tokens[i].indent >= 0):
-            return None
-        self._report(stack, i, (how, kinds))
+        self._report(i, (how, kind))
+        if how == "remove":
+            return i + 1
         if how == "replace":
-            self.tokens[i] = Token(kinds[0], token.start, token.end, token.indent)
-            return i
-        if how == "insert":
+            tokens[i] = Token(kind, token.start, token.end, token.indent)
+        else:
             place = tokens[i - 1].end if i else 0
-            self.tokens[i:i] = [Token(kinds[0], place, place, -1)]
-            self.heads = frozenset(head + (head >= i) for head in self.heads)
-            return i
-        return i + 1
+            tokens.insert(i, Token(kind, place, place, -1))
+            self.heads = {head + (head >= i) for head in self.heads}
+        return i
 
     # Panic
 
     def _value_missing(self, i: int) -> bool:
         """Whether the name before token `i` began a line of its own, and what is missing stood before it: `a =⏎b = 1`."""
-        before = self.tokens[i - 1] if i else None
-        return (
-            i > 1
-            and self.tokens[i].type == "EQUAL"
-            and before is not None
-            and before.indent >= 0
-            and before.type in WORDS
-            and self.tokens[i - 2].type in _WANTS_MORE
-        )
+        if i < 2 or self.tokens[i].type != "EQUAL":
+            return False
+        before = self.tokens[i - 1]
+        return before.indent >= 0 and before.type in WORDS and self.tokens[i - 2].type in _WANTS_MORE
 
-    def _list_of_declarations(self, stack: Stack) -> int:
-        """How many values of the stack are whole declarations (they are one list)."""
-        return 1 if stack.values and isinstance(stack.values[0], list) else 0
+    def _leave(self) -> None:
+        """Fall back to the list of declarations."""
+        values = self.automaton.values
+        if self.automaton.fits([END]):
+            self.automaton.settle(END)
+        self.automaton.cut(1 if values and isinstance(values[0], list) else 0)
 
-    def _panic(self, stack: Stack, i: int) -> int:
+    def _panic(self, i: int) -> int:
         """Fall back to the innermost list around token `i`; the index of its next member or of its end."""
-        size = len(stack.values)
-        while size > self._list_of_declarations(stack):
-            value = stack.values[size - 1]
-            if isinstance(value, Token) and value.type == "LBRACE":
-                break
-            if isinstance(value, list) and self._in_braces(stack, size):
-                break
-            size -= 1
-        began = stack.starts[size] if size < len(stack.starts) else self.tokens[i].start
-        stack.cut(size)
-        return self._next_member(stack, i, began, inside=size > self._list_of_declarations(stack))
-
-    def _in_braces(self, stack: Stack, size: int) -> bool:
-        """Whether the value on top of `size` is the list of a block's members."""
-        before = stack.values[size - 2] if size > 1 else None
-        return isinstance(before, Token) and before.type == "LBRACE"
-
-    def _next_member(self, stack: Stack, i: int, began: int, *, inside: bool) -> int:
+        values = self.automaton.values
+        brace = max((k for k, value in enumerate(values) if getattr(value, "type", "") == "LBRACE"), default=-1)
+        if brace < 0:
+            self._leave()
+        elif self.automaton.fits(["RBRACE"]):
+            self.automaton.settle("RBRACE")
+        else:
+            self.automaton.cut(brace + 1 + (len(values) > brace + 1 and isinstance(values[brace + 1], list)))
+        accepted = self.automaton.accepted()
         depth = 0
-        accepted = self._accepted(stack.states)
         for j in range(i, len(self.tokens)):
             token = self.tokens[j]
-            if token.type == END or (j in self.heads and (j > i or token.start > began)):
+            if token.type == END or j in self.heads:
+                if brace >= 0:
+                    self._leave()
                 return j
             if token.type in CLOSER:
                 depth += 1
             elif token.type in CLOSERS:
-                if depth == 0 and inside and token.type == "RBRACE":
+                if depth == 0 and brace >= 0 and token.type == "RBRACE":
                     return j
                 depth = max(depth - 1, 0)
-            elif inside and depth == 0 and token.indent >= 0 and token.start > began and token.type in accepted:
+            elif (
+                depth == 0 and token.indent >= 0 and (token.type in accepted if brace >= 0 else self._looks_declared(j))
+            ):
                 return j
-        return len(self.tokens) - 1
+        raise AssertionError("the tokens end with END")
+
+    def _looks_declared(self, i: int) -> bool:
+        """Whether a line looks like a declaration with a misspelt keyword, so that it deserves a finding of its own."""
+        kinds = [token.type for token in self.tokens[i : i + 3]]
+        return (
+            self.tokens[i].indent == 0
+            and kinds[0] == "NAME"
+            and "LBRACE" in (kinds[1], kinds[1] == "NAME" and kinds[2])
+        )
 
     # The finding
 
-    def _report(self, stack: Stack, i: int, repair: tuple[str, list[str]] | None, early: bool = False) -> None:
+    def _report(self, i: int, repair: tuple[str, str] | None, early: bool = False) -> None:
         token = self.tokens[i]
-        text = self.source.text
-        accepted = self._accepted(stack.states)
+        text, file = self.source.text, self.source.file
         written = text[token.start : token.end]
-        before = self.tokens[i - 2 if early else i - 1] if i else None
-        if early:
-            message = f"expected a value or name after `{text[before.start : before.end]}`" if before else ""
+        accepted = self.automaton.accepted()
+        before = self.tokens[i - 2 if early else i - 1] if i else token
+        span = Span(file, token.start, token.end)
+        notes = []
+        labels = []
+        if token.type == "RBRACE" and END in accepted:
+            message = "this `}` closes nothing"
+        elif early or (token.indent >= 0 and before.type in WORDS | SIGNS.keys() and not accepted & {"RBRACE", END}):
+            span = Span(file, before.end, before.end)  # the line before breaks off
+            what = "a value" if early and before.type == "EQUAL" else "a name" if early else expected(accepted)
+            message = f"expected {what} after `{text[before.start : before.end]}`"
         elif token.type == BAD and written[:1].isdigit():
             message = f"`{written[:40]}` is neither a number nor a name"
         else:
             message = f"expected {expected(accepted)}, found {found(token, text)}"
-        notes = []
-        if token.type in KEYWORDS and "NAME" in accepted and token.type not in accepted:
-            notes.append(f"`{written}` is a keyword of the language and cannot be a name here")
-        broken_off = before is not None and token.indent >= 0 and not accepted & {"RBRACE", END}
-        if before is not None and (early or broken_off or token.type == END):
-            span = Span(self.source.file, before.end, before.end)
-        else:
-            span = Span(self.source.file, token.start, max(token.end, token.start))
-        self.report.add("E0101", message, span, notes=notes, help=self._help(i, span, repair, accepted))
+            if token.type in KEYWORDS and "NAME" in accepted:
+                notes.append(f"`{written}` is a keyword of the language and cannot be a name here")
+            if before.type == "RBRACE" and END in accepted:
+                labels.append(Label(Span(file, before.start, before.end), "the declaration before ends here"))
+        self.report.add("E0101", message, span, labels=labels, notes=notes, help=self._help(i, repair, accepted))
 
-    def _help(self, i: int, span: Span, repair: tuple[str, list[str]] | None, accepted: set[str]) -> Help | None:
+    def _help(self, i: int, repair: tuple[str, str] | None, accepted: set[str]) -> Help | None:
         token = self.tokens[i]
         written = self.source.text[token.start : token.end]
         place = Span(self.source.file, token.start, token.end)
@@ -240,15 +194,18 @@ class Recovery:
         if token.type == "IF" and i and self.tokens[i - 1].type == "ELSE":
             both = Span(self.source.file, self.tokens[i - 1].start, token.end)
             return Help("write `elif`", (Edit(both, "elif"),))
+        if token.type == "LBRACE" and i and self.tokens[i - 1].type == "EQUAL":
+            equal = Span(self.source.file, self.tokens[i - 1].start, self.tokens[i - 1].end)
+            return Help("a block stands behind its name without `=`", (Edit(equal, ""),))
         if i and self.tokens[i - 1].type == "RETURN" and "NONE" in accepted:
             return Help("`return` takes a value; `return none` returns nothing")
         if repair is None:
             return None
-        how, kinds = repair
+        how, kind = repair
         if how == "remove":
             return Help(f"remove `{written}`", (Edit(place, ""),))
         if how == "replace":
-            return Help(f"write `{sign(kinds[0])}`", (Edit(place, sign(kinds[0])),))
+            return Help(f"write `{sign(kind)}`", (Edit(place, sign(kind)),))
         at = self.tokens[i - 1].end if i else 0
-        space = " " if kinds[0] in ("EQUAL", "LBRACE", "ARROW") else ""
-        return Help(f"insert `{sign(kinds[0])}`", (Edit(Span(self.source.file, at, at), space + sign(kinds[0])),))
+        space = " " if kind in ("EQUAL", "LBRACE", "ARROW") else ""
+        return Help(f"insert `{sign(kind)}`", (Edit(Span(self.source.file, at, at), space + sign(kind)),))

@@ -41,11 +41,12 @@ _AFTER_KEYWORD = frozenset(("NAME", "TEXT", "LBRACE", "COLON", "OUTPUT", "POOL")
 @dataclass
 class Balanced:
     """Tokens in which every opened bracket is closed. `heads` are the indices at which declarations begin, `quiet` the places
-    [start, end) where a mistake is known already and the parser keeps silent."""
+    [start, end) where a mistake is known already and the parser keeps silent, `surplus` those of declarations with a `}` too many."""
 
     tokens: list[Token] = field(default_factory=list)
     heads: list[int] = field(default_factory=list)
     quiet: list[tuple[int, int]] = field(default_factory=list)
+    surplus: list[tuple[int, int]] = field(default_factory=list)
 
 
 def balance(source: Source, tokens: list[Token], report: Report) -> Balanced:
@@ -56,6 +57,8 @@ def balance(source: Source, tokens: list[Token], report: Report) -> Balanced:
     for start, end in zip(starts, [*starts[1:], len(tokens) - 1], strict=True):
         result.heads.append(len(result.tokens))
         result.tokens += _balanced(source, tokens[start:end], tokens[end], report, result.quiet)
+        if _surplus(tokens[start:end]):
+            result.surplus.append((tokens[start].start, tokens[end].start))
     result.tokens.append(tokens[-1])
     assert tokens[-1].type == END
     return result
@@ -85,7 +88,7 @@ def _balanced(
         span = Span(source.file, tokens[deep].start, tokens[deep].end)
         message = f"this is nested more than {MAX_DEPTH} levels deep"
         report.add("E0104", message, span, help=Help("split it into smaller parts"))
-        quiet.append((span.start, following.start))
+        quiet.append((tokens[0].start, following.start))
         tokens = tokens[:deep]
     for attempt in range(MAX_GUESSES + 1):
         opened, misfit = _unclosed(tokens)
@@ -94,7 +97,7 @@ def _balanced(
         place = misfit if misfit is not None and attempt < MAX_GUESSES else opened[-1]
         rest = [i for i in opened if i != place] if misfit is None else []
         at = _closing_place(tokens, place) if misfit is not None else len(tokens)
-        if deep is None:
+        if deep is None and not _swallowed(tokens, place, at, report):
             _report(source, tokens, place, rest, report)
             quiet.append((tokens[place].start, following.start))
         if misfit is not None:
@@ -153,6 +156,16 @@ def _unclosed(tokens: list[Token]) -> tuple[list[int], int | None]:
     return opened, misfit
 
 
+def _surplus(tokens: list[Token]) -> bool:
+    """Whether more blocks are closed than opened."""
+    depth = 0
+    for token in tokens:
+        depth += (token.type == "LBRACE") - (token.type == "RBRACE")
+        if depth < 0:
+            return True
+    return False
+
+
 def _closing_place(tokens: list[Token], opener: int) -> int:
     """The index before which a bracket should have been closed: the first line not further in than the bracket's own, or the
     next brace for a `(` or `[`."""
@@ -162,6 +175,12 @@ def _closing_place(tokens: list[Token], opener: int) -> int:
         if 0 <= tokens[i].indent <= indent or tokens[i].type in braces:
             return i
     return len(tokens)
+
+
+def _swallowed(tokens: list[Token], opener: int, at: int, report: Report) -> bool:
+    """Whether an unclosed string between a bracket and its place to close is to blame for what is missing."""
+    strings = {finding.span.start for finding in report.diagnostics if finding.code == "E0103"}
+    return any(token.start in strings for token in tokens[opener:at]) if strings else False
 
 
 def _closing(tokens: list[Token], opener: int, at: int) -> Token:

@@ -73,17 +73,15 @@ def generate() -> dict[str, Any]:
         "start": {name: renamed[state] for name, state in parse_table.start_states.items()},
         "end": {name: renamed[state] for name, state in parse_table.end_states.items()},
         "terminals": [[terminal.name, terminal.pattern.to_regexp()] for terminal in lark.parser.lexer.terminals],
-        "rules": [
-            [
-                rule.origin.name,
-                len(rule.expansion),
-                rule.alias or rule.origin.name,
-                rule.options.expand1 and not rule.alias,
-            ]
-            for rule in lark.rules
-        ],
+        "rules": [_rule(rule) for rule in lark.rules],
         "states": states,
     }
+
+
+def _rule(rule: Any) -> tuple[str, int, str, bool]:
+    """A rule as `Table.rules` holds it: `?rule` lets an only child stand for it."""
+    name, length = rule.origin.name, len(rule.expansion)
+    return name, length, rule.alias or name, rule.options.expand1 and not rule.alias and length == 1
 
 
 def _renumbered(parse_table: Any, starts: list[int], shift: Any) -> dict[int, int]:
