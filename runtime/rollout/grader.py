@@ -75,6 +75,7 @@ class Grader:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # a pipe that nobody reads would block the worker once it is full
+            start_new_session=True,  # Ctrl-C is for the run, which may still want its rewards
         )
         if _line(process, START_TIMEOUT) != b"ready\n":
             process.kill()

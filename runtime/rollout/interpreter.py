@@ -147,6 +147,8 @@ async def _next(state: State) -> str:
 async def _fork(trip: Walk, state: State) -> None:
     """Run the branches at once, and let all of them end before the first failure counts."""
     node, address = state.node, state.next_turn()
+    if node.name in state.forks:
+        raise Failure(f"the graph does not end: a branch of node {node.name} comes back to it")
     copies = node.data["copies"]
     targets = [target for target, _ in node.edges]
     targets = targets * copies if copies else targets

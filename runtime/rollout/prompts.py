@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError
+from jinja2 import Environment, StrictUndefined, Template, TemplateError, pass_environment
+from jinja2.filters import make_attrgetter
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from drmas_dsl.errors import UserError
@@ -21,9 +22,20 @@ from drmas_dsl.graph.settings import Chat
 from runtime.records import ToolCall, Turn
 from runtime.rollout.failures import Failure, described
 
-_ENVIRONMENT = ImmutableSandboxedEnvironment(
-    undefined=StrictUndefined, finalize=lambda value: "" if value is None else value
-)
+
+def _shown(value: Any) -> Any:
+    return "" if value is None else value
+
+
+@pass_environment
+def _join(environment: Environment, value: Any, d: str = "", attribute: str | None = None) -> str:
+    """Jinja2's `join`, for which none is nothing too."""
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
+    return d.join(str(_shown(item)) for item in items)
+
+
+_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, finalize=_shown)
+_ENVIRONMENT.filters["join"] = _join
 
 
 class Names:
@@ -36,6 +48,9 @@ class Names:
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
+
+    def __repr__(self) -> str:
+        return repr(dict(self._values))
 
 
 @dataclass(frozen=True, slots=True)

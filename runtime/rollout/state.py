@@ -22,7 +22,7 @@ Latest: TypeAlias = "Turn | list[Latest] | None"
 @dataclass(slots=True)
 class State:
     """Also the `Scope` of expressions. `turn` is the address of the next turn: its number in the walk,
-    or the fork's address, the branch and the number in it."""
+    or the fork's address, the branch and the number in it; `forks` are the nodes of the forks that the branch is in."""
 
     program: Program
     row: Mapping[str, Any]
@@ -31,9 +31,10 @@ class State:
     variables: ChainMap[str, Any] = field(default_factory=ChainMap)
     events: list[Turn | ToolCall] = field(default_factory=list)
     inherited: int = 0
-    iterations: dict[str, int] = field(default_factory=dict)
+    iterations: Counter[str] = field(default_factory=Counter)
     visits: Counter[str] = field(default_factory=Counter)
     turn: tuple[int, ...] = (0,)
+    forks: tuple[str, ...] = ()
     returned: Any = None
 
     def branch(self, fork: tuple[int, ...], number: int) -> State:
@@ -46,9 +47,10 @@ class State:
             self.variables.new_child(),
             list(self.events),
             len(self.events),
-            dict(self.iterations),
+            Counter(self.iterations),
             Counter(),
             (*fork, number, 0),
+            (*self.forks, self.node.name),
         )
 
     def join(self, branches: list[State], copies: bool) -> None:

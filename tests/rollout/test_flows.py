@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from drmas_dsl.compiler import compile_file
+from drmas_dsl.graph.serialize import from_json, to_json
 from runtime.engines.protocol import Request
+from runtime.records import Trajectory
 from runtime.rollout.scheduler import rollout
 from tests.rollout.flows import COLUMNS, Reading, flows, says, source
 from tests.rollout.support import TOKENIZER, Scripted
@@ -23,6 +28,14 @@ def answer(request: Request, prompt: str) -> str:
     return says(prompt[0], prompt)
 
 
+def roll(made: nx.MultiDiGraph, immediate: bool) -> list[Trajectory]:
+    engines, tokenizers = {"m": Scripted(answer)}, {"m": TOKENIZER}
+    work = rollout(
+        made, ROWS[::3], step=1, group_size=1, seed=0, engines=engines, tokenizers=tokenizers, immediate=immediate
+    )
+    return asyncio.run(work)
+
+
 @pytest.mark.parametrize("immediate", [False, True])
 @given(flow=flows())
 @settings(
@@ -31,17 +44,7 @@ def answer(request: Request, prompt: str) -> str:
 def test_a_flow_walks_as_it_reads(tmp_path: Path, immediate: bool, flow: list[Any]):
     path = tmp_path / "random.mas"
     path.write_text(source(flow))
-    work = rollout(
-        compile_file(path),
-        ROWS[::3],
-        step=1,
-        group_size=1,
-        seed=0,
-        engines={"m": Scripted(answer)},
-        tokenizers={"m": TOKENIZER},
-        immediate=immediate,
-    )
-    for trajectory in asyncio.run(work):
+    for trajectory in roll(compile_file(path), immediate):
         reading = Reading(dict(trajectory.row))
         reading.block(flow, 0)
         assert trajectory.failed is None
@@ -49,3 +52,29 @@ def test_a_flow_walks_as_it_reads(tmp_path: Path, immediate: bool, flow: list[An
         assert [turn.index for turn in trajectory.turns] == list(range(len(reading.turns)))
         assert trajectory.result == reading.judged
         assert trajectory.reward == (reading.judged == "yes")
+
+
+@given(flow=flows(), data=st.data())
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_a_graph_with_an_added_edge_ends(tmp_path: Path, flow: list[Any], data: st.DataObject):
+    """Wherever the edge leads: out of a loop or a branch, into one, or back."""
+    path = tmp_path / "random.mas"
+    path.write_text(source(flow))
+    made = compile_file(path)
+    source_node, target = (data.draw(st.sampled_from(list(made))) for _ in range(2))
+    made.add_edge(source_node, target, order=-1, condition=None)
+    for trajectory in roll(made, immediate=False):
+        assert trajectory.failed is None or "the graph" in trajectory.failed
+
+
+def test_a_graph_walks_the_same_after_json(tmp_path: Path):
+    path = tmp_path / "random.mas"
+    path.write_text(
+        source([("call", "J"), ("loop", 2, [("copies", 2, [("call", "A")]), ("if", ("loop", 1), [("call", "B")], [])])])
+    )
+    made = compile_file(path)
+    again = from_json(to_json(made, str(tmp_path)), str(tmp_path))
+    first, second = ([[replace(t, seconds=0) for t in walk.turns] for walk in roll(g, False)] for g in (made, again))
+    assert first == second and len(first[0]) == 6

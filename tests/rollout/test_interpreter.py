@@ -207,7 +207,7 @@ def test_copies_of_a_block_leave_lists():
     made = graph(system([agent("A"), agent("B", "{{ A.answer | join(',') }} of {{ A.text | length }}")]), nodes, edges)
     answers = iter(["<a>no</a>", "oops", "<a>no</a>", "fine"])
     (trajectory,) = roll(made, Scripted(lambda request, text: next(answers)))
-    assert trajectory.turns[3].prompt == "no,None,no of 3"
+    assert trajectory.turns[3].prompt == "no,,no of 3"
     assert trajectory.result == "no"
     assert len({turn.index for turn in trajectory.turns}) == 4
 

@@ -31,6 +31,8 @@ def encoded(prompt: str, chat: Chat, tokenizer: PreTrainedTokenizerBase = TOKENI
 
 
 def test_none_renders_as_nothing_and_columns_hide_no_methods():
+    assert render("{{ xs | join('+') }}", xs=["a", None, 3]) == "a++3"
+    assert render("{{ xs | join(attribute='a') }}", xs=[Names({"a": "x"}), Names({"a": None})]) == "x"
     assert render("[{{ task.items }}|{{ task.none }}]", task=Names({"items": 3, "none": None})) == "[3|]"
 
 
