@@ -38,7 +38,7 @@ _HINTS = {
 
 
 class Recovery:
-    """Made for one run of the parser; remembers how many mistakes there were and where it went on last."""
+    """Made for one run of the parser; counts the mistakes."""
 
     def __init__(self, automaton: Automaton, balanced: Balanced, source: Source, report: Report) -> None:
         self.automaton = automaton
@@ -49,7 +49,6 @@ class Recovery:
         self.source = source
         self.report = report
         self.errors = 0
-        self.resumed = -1
 
     def recover(self, i: int) -> int | None:
         """Report token `i`, mend the stack, and return the index to go on from; None to give up."""
@@ -65,14 +64,13 @@ class Recovery:
         if self.errors >= MAX_ERRORS:
             self._leave()
             return len(self.tokens) - 1
-        self.resumed = self._panic(i - 1 if early else i)
-        return self.resumed
+        return self._panic(i - 1 if early else i)
 
     def _silent(self, i: int) -> bool:
-        """Whether the mistake at token `i` is known: a bracket that was put in, a quiet place, the wake of the last one."""
+        """Whether the mistake at token `i` is known: a bracket that was put in, a quiet place."""
         token = self.tokens[i]
         added = token.type != END and token.start == token.end
-        return added or i <= self.resumed or any(start <= token.start < end for start, end in self.quiet)
+        return added or any(start <= token.start < end for start, end in self.quiet)
 
     # Repairs
 
@@ -143,7 +141,9 @@ class Recovery:
                     return j
                 depth = max(depth - 1, 0)
             elif (
-                depth == 0 and token.indent >= 0 and (token.type in accepted if brace >= 0 else self._looks_declared(j))
+                depth == 0
+                and token.indent >= 0
+                and (token.type in accepted if brace >= 0 else j > i and self._looks_declared(j))
             ):
                 return j
         raise AssertionError("the tokens end with END")
