@@ -26,6 +26,7 @@ from drmas_dsl.syntax.parser import parse, read_source
 from drmas_dsl.syntax.source import Source
 
 # Findings of the flow that may follow from a statement or declaration that the parser could not read.
+_NAMES = ("E02", "E0309", "E0402", "E0403")
 _FOLLOW_UPS = ("E0201", "E0208", "E0211", "E0306")
 
 
@@ -63,6 +64,8 @@ def check(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> CheckR
     if checked is not None and lowered is not None and not partial:
         analyse(checked, lowered, [main, *_used(sources, main)], report)
     found += [one for one in report.diagnostics if not (partial and one.code in _FOLLOW_UPS)]
+    if any(one.code.startswith(_NAMES) for one in found):  # what is misspelled there is not unused here
+        found = [one for one in found if one.code != "W0201"]
     order = {file: number for number, file in enumerate(sources)}
     found.sort(key=lambda one: (order.get(one.span.file, len(order)), one.span.start, one.span.end))
     failed = any(one.severity == "error" for one in found)

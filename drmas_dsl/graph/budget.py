@@ -58,10 +58,11 @@ class Budget:
 
 
 def budgets(lowered: Lowered) -> list[Budget]:
-    """The budget of every agent that the flow calls, in the order of the declarations."""
+    """The budget of every agent that the flow calls and whose model is known, in the order of the declarations."""
     system: System = lowered.graph.graph["system"]
     histories = _histories(lowered.graph, lowered.arrivals, system)
-    return [_budget(agent, system, histories[name]) for name, agent in system.agents.items() if name in histories]
+    called = (agent for name, agent in system.agents.items() if name in histories)
+    return [_budget(agent, system, histories[agent.name]) for agent in called if agent.model in system.models]
 
 
 def check_budget(checked: Checked, lowered: Lowered, report: Report) -> None:

@@ -31,6 +31,8 @@ def check_unused(checked: Checked, lowered: Lowered, files: Sequence[ast.File], 
     nodes = [data for _, data in lowered.graph.nodes(data=True)]
     called = {data.get("agent") or data.get("tool") for data in nodes} | lowered.called_patterns
     models = {agent.model for agent in checked.system.agents.values()}
+    if not models <= checked.system.models.keys():  # an agent's model is wrong or missing, so that one may be meant
+        models |= checked.system.models.keys()
     for declaration in files[0].declarations if files else ():
         match declaration:
             case ast.ParamDecl(name=name) if name.name not in mentioned:
@@ -46,8 +48,7 @@ def check_unused(checked: Checked, lowered: Lowered, files: Sequence[ast.File], 
                 report.add("W0201", f"the flow never calls the tool `{name.name}`", name.span)
             case ast.FlowDecl(name=ast.Ident() as name) if name.name not in called:
                 report.add("W0201", f"the flow never calls the pattern `{name.name}`", name.span)
-    if not any(found.code in ("E0201", "E0208") for found in report.diagnostics):  # a misspelled read is no missing one
-        _variables(checked, lowered, report)
+    _variables(checked, lowered, report)
 
 
 def _variables(checked: Checked, lowered: Lowered, report: Report) -> None:

@@ -64,12 +64,14 @@ def check_prompt(text: ast.Text, names: PromptNames, report: Report) -> tuple[Pr
 @dataclass(slots=True)
 class _Reader:
     """Walks one template. `bound` maps the names that the template has bound to what they are: "turn" for an element
-    of the history, "loop" for a `for`'s own loop, else ""."""
+    of the history, "loop" for a `for`'s own loop, else "". What stands in the test of an `if`, before an `or` or `| default`, or
+    is tested for `none`, is asked for, and so are its other reads inside that `if`."""
 
     text: ast.Text
     names: PromptNames
     report: Report
     reads: list[PromptRead] = field(default_factory=list)
+    asked: frozenset[str] = frozenset()  # agents and variables of which the template asks first if they are there
 
     def span(self, start: int, end: int) -> Span:
         """The place of text[start:end] in the file."""
@@ -103,6 +105,34 @@ class _Reader:
             self.visit(node.test, inner)
         self.body(node.body, inner | {"loop": "loop"})
         self.body(node.else_, dict(bound))
+
+    def asking(self, question: nodes.Node, parts: Iterable[nodes.Node], bound: dict[str, str]) -> None:
+        """Visit `parts` as answers to a question about all names in `question`."""
+        from jinja2 import nodes as jinja
+
+        names = [question, *question.find_all(jinja.Name)]
+        before = self.asked
+        self.asked = before | {name.name for name in names if isinstance(name, jinja.Name)}
+        self.body(parts, bound)
+        self.asked = before
+
+    def visit_if(self, node: nodes.If, bound: dict[str, str]) -> None:
+        self.asking(node.test, [node.test, *node.body, *node.elif_, *node.else_], bound)
+
+    def visit_condexpr(self, node: nodes.CondExpr, bound: dict[str, str]) -> None:
+        self.asking(node.test, node.iter_child_nodes(), bound)
+
+    def visit_or(self, node: nodes.Or, bound: dict[str, str]) -> None:
+        self.asking(node.left, [node.left], bound)
+        self.visit(node.right, bound)
+
+    def visit_compare(self, node: nodes.Compare, bound: dict[str, str]) -> None:
+        from jinja2 import nodes as jinja
+
+        if any(isinstance(other.expr, jinja.Const) and other.expr.value is None for other in node.ops):
+            self.asking(node.expr, [node.expr], bound)
+        else:
+            self.children(node, bound)
 
     def visit_assign(self, node: nodes.Assign, bound: dict[str, str]) -> None:
         self.visit(node.node, bound)
@@ -151,7 +181,10 @@ class _Reader:
         if node.name not in FILTERS:
             span = self.span(node.lineno, node.lineno + len(node.name))
             unknown(self.report, "E0404", f"there is no filter `{node.name}`", node.name, span, FILTERS)
-        self.children(node, bound)
+        if node.name in ("default", "d") and node.node is not None:
+            self.asking(node.node, node.iter_child_nodes(), bound)
+        else:
+            self.children(node, bound)
 
     def visit_test(self, node: nodes.Test, bound: dict[str, str]) -> None:
         from drmas_dsl.semantics.templates import TESTS
@@ -160,7 +193,7 @@ class _Reader:
             start = self.text.value.find(node.name, node.lineno)
             span = self.span(start, start + len(node.name))
             unknown(self.report, "E0404", f"there is no test `{node.name}`", node.name, span, TESTS)
-        self.children(node, bound)
+        self.asking(node.node, node.iter_child_nodes(), bound)
 
     def visit_getattr(self, node: nodes.Getattr, bound: dict[str, str]) -> None:
         start = node.lineno + 1
@@ -260,7 +293,8 @@ class _Reader:
             unknown(self.report, "E0402", message, name, span, self.names.known, notes=notes)
 
     def read(self, expression: Expression, span: Span) -> None:
-        self.reads.append(PromptRead(expression, span))
+        owner = expression.get("agent", expression["name"] if expression["kind"] == "variable" else None)
+        self.reads.append(PromptRead(expression, span, owner in self.asked))
 
     def raw(self, start: int) -> Help | None:
         """Where the braces at or before `start` look like LaTeX: the offer to make them plain text."""
