@@ -120,10 +120,12 @@ class Gate:
     def leave(self) -> None:
         """One walker less moves; behind the last one the gate opens."""
         self._moving -= 1
-        if self._moving == 0 and self._waiting:
-            batch = sorted(self._waiting, key=lambda waiting: waiting.request.order)
+        if self._moving == 0:
+            live = [waiting for waiting in self._waiting if not waiting.answer.done()]  # the others were cancelled
             self._waiting = []
-            self._round = asyncio.create_task(self._serve(batch))
+            if live:
+                batch = sorted(live, key=lambda waiting: waiting.request.order)
+                self._round = asyncio.create_task(self._serve(batch))
 
     async def _serve(self, batch: list[_Waiting]) -> None:
         """Ask every model at once; answer when all of them have, in the order of the batch."""

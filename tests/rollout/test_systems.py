@@ -7,6 +7,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
+
 from drmas_dsl.compiler import compile_file
 from runtime.records import Trajectory
 from runtime.rollout.scheduler import rollout
@@ -62,6 +64,31 @@ def test_plugins_are_awaited_or_run_beside_and_the_batch_stays_in_order(tmp_path
     assert [trajectory.failed for trajectory in trajectories] == [None] * 3
     assert [trajectory.reward for trajectory in trajectories] == [0.5] * 3
     assert [[request.order for request in batch] for batch in engine.batches] == [[(0, 0, 0), (1, 0, 0), (2, 0, 0)]]
+
+
+def test_nothing_is_asked_after_a_cancellation(tmp_path: Path):
+    (tmp_path / "mine.py").write_text("import asyncio\n\nasync def wait(seconds):\n    await asyncio.sleep(seconds)\n")
+    (tmp_path / "small.mas").write_text(
+        HEAD
+        + dedent("""
+        use "mine.py"
+        tool nap = wait()
+        agent A : Talker { output word = text() }
+        flow { x = nap(task.seconds)  A  return A.word }
+        task { reward = equal(result, "x") }
+        """)
+    )
+    made, engine = compile_file(tmp_path / "small.mas"), Scripted(lambda request, prompt: "x")
+    rows = [{"id": str(n), "seconds": 30 * n, "question": ""} for n in (0, 1)]
+
+    async def work() -> None:
+        work = rollout(made, rows, step=1, group_size=2, seed=0, engines={"m": engine}, tokenizers={"m": TOKENIZER})
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(work, 0.1)
+        await asyncio.sleep(0.05)
+
+    asyncio.run(work())
+    assert engine.batches == []
 
 
 def test_a_vote_over_copies_and_a_pattern(tmp_path: Path):
