@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import networkx as nx
@@ -20,6 +20,7 @@ from drmas_dsl.graph.expressions import parts
 from drmas_dsl.graph.settings import Agent, Chat, Expression, Output, Sampling, System, Tool
 from runtime.models import context_length
 from runtime.rollout import prompts
+from runtime.rollout.failures import Failure, described
 from runtime.rollout.functions import BUILT_IN, Function, find, resolved
 
 ENCODINGS_KEPT = 256  # the members of a group share their first prompt
@@ -50,18 +51,24 @@ class Speaker:
     template: Template
     encode: Callable[[str], tuple[int, ...]]
     decode: Callable[[tuple[int, ...]], str]
-    parsers: tuple[tuple[Output, Function], ...]
+    parsers: tuple[tuple[str, Callable[[str], Any], Any], ...]  # name of the output, its parser, its default
 
     def read(self, text: str) -> tuple[dict[str, Any], bool, bool]:
-        """The outputs of a response, whether all of them parsed, and whether one took its default."""
+        """The outputs of a response, whether all of them parsed, and whether one took its default.
+
+        Raises:
+            Failure: a parser of a plug-in does.
+        """
         outputs: dict[str, Any] = {}
         valid, defaulted = True, False
-        for output, parser in self.parsers:
-            default = output.parser.args.get("default")
-            value = parser(text, **{name: arg for name, arg in output.parser.args.items() if name != "default"})
+        for name, parse, default in self.parsers:
+            try:
+                value = parse(text)
+            except Exception as error:
+                raise Failure(f"{self.agent.name}.{name} cannot be parsed: {described(error)}") from error
             valid = valid and value is not None
             defaulted = defaulted or (value is None and default is not None)
-            outputs[output.name] = default if value is None else value
+            outputs[name] = default if value is None else value
         return outputs, valid, defaulted
 
 
@@ -163,8 +170,15 @@ def _speaker(system: System, agent: Agent, tokenizer: Any, overrides: Mapping[st
     def decode(ids: tuple[int, ...]) -> str:
         return tokenizer.decode(ids, skip_special_tokens=True)
 
-    parsers = tuple((output, find(system, "parser", output.parser.function)) for output in agent.outputs)
+    parsers = tuple(_parser(system, output) for output in agent.outputs)
     return Speaker(agent, sampling, room, prompts.template(agent.prompt), encode, decode, parsers)
+
+
+def _parser(system: System, output: Output) -> tuple[str, Callable[[str], Any], Any]:
+    """An output's name, its parser without the default, and the default: whoever takes it must know that it did."""
+    args = {name: resolved(value, system.base) for name, value in output.parser.args.items()}
+    default = args.pop("default", None)
+    return output.name, partial(find(system, "parser", output.parser.function), **args), default
 
 
 def _tool(system: System, tool: Tool) -> tuple[Function, dict[str, Any]]:

@@ -39,7 +39,7 @@ def roll(made: nx.MultiDiGraph, immediate: bool) -> list[Trajectory]:
 @pytest.mark.parametrize("immediate", [False, True])
 @given(flow=flows())
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 def test_a_flow_walks_as_it_reads(tmp_path: Path, immediate: bool, flow: list[Any]):
     path = tmp_path / "random.mas"
@@ -56,7 +56,7 @@ def test_a_flow_walks_as_it_reads(tmp_path: Path, immediate: bool, flow: list[An
 
 @given(flow=flows(), data=st.data())
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 def test_a_graph_with_an_added_edge_ends(tmp_path: Path, flow: list[Any], data: st.DataObject):
     """Wherever the edge leads: out of a loop or a branch, into one, or back."""

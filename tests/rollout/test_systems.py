@@ -66,6 +66,20 @@ def test_plugins_are_awaited_or_run_beside_and_the_batch_stays_in_order(tmp_path
     assert [[request.order for request in batch] for batch in engine.batches] == [[(0, 0, 0), (1, 0, 0), (2, 0, 0)]]
 
 
+def test_a_parser_that_fails_fails_its_trajectory(tmp_path: Path):
+    (tmp_path / "mine.py").write_text("def third(text):\n    return text.split()[2]\n")
+    text = """
+        use "mine.py"
+        agent A : Talker { output word = third() }
+        flow { A  return A.word }
+        task { reward = equal(result, "c") }
+    """
+    engine = Scripted(lambda request, prompt: "a b c" if request.order[0] else "a")
+    bad, good = roll(tmp_path, text, engine, [{"question": "?"}, {"question": "?"}])
+    assert bad.failed == "A.word cannot be parsed: IndexError: list index out of range"
+    assert good.failed is None and good.reward == 1.0
+
+
 def test_nothing_is_asked_after_a_cancellation(tmp_path: Path):
     (tmp_path / "mine.py").write_text("import asyncio\n\nasync def wait(seconds):\n    await asyncio.sleep(seconds)\n")
     (tmp_path / "small.mas").write_text(
