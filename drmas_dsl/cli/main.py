@@ -11,7 +11,7 @@ import importlib
 import sys
 
 from drmas_dsl import __version__
-from drmas_dsl.errors import UserError
+from drmas_dsl.errors import CompileError, UserError
 
 COMMANDS = {
     "check": "find every mistake in .mas files",
@@ -43,6 +43,11 @@ def main(argv: list[str] | None = None) -> int:
     try:
         code: int = arguments.execute(arguments)
         return code
+    except CompileError as error:
+        from drmas_dsl.cli.terminal import print_findings
+
+        print_findings(error.diagnostics, error.sources)
+        return 1
     except UserError as error:
         print(f"error: {error.message}", file=sys.stderr)
         if error.help:

@@ -64,7 +64,7 @@ class Recovery:
         if self.errors >= MAX_ERRORS:
             self._leave()
             return len(self.tokens) - 1
-        return self._panic(i - 1 if early else i)
+        return self._panic(i - 1, whole=False) if early else self._panic(i)
 
     def _silent(self, i: int) -> bool:
         """Whether the mistake at token `i` is known: a bracket that was put in, a quiet place."""
@@ -116,13 +116,14 @@ class Recovery:
             self.automaton.settle(END)
         self.automaton.cut(1 if values and isinstance(values[0], list) else 0)
 
-    def _panic(self, i: int) -> int:
-        """Fall back to the innermost list around token `i`; the index of its next member or of its end."""
+    def _panic(self, i: int, *, whole: bool = True) -> int:
+        """Fall back to the innermost list around token `i`; the index of its next member or of its end. What was read of the
+        present member is kept where it is `whole`."""
         values = self.automaton.values
         brace = max((k for k, value in enumerate(values) if getattr(value, "type", "") == "LBRACE"), default=-1)
         if brace < 0:
             self._leave()
-        elif self.automaton.fits(["RBRACE"]):
+        elif whole and self.automaton.fits(["RBRACE"]):
             self.automaton.settle("RBRACE")
         else:
             self.automaton.cut(brace + 1 + (len(values) > brace + 1 and isinstance(values[brace + 1], list)))
@@ -205,7 +206,8 @@ class Recovery:
         if how == "remove":
             return Help(f"remove `{written}`", (Edit(place, ""),))
         if how == "replace":
-            return Help(f"write `{sign(kind)}`", (Edit(place, sign(kind)),))
+            blank = " " if kind == "EQUAL" and not self.source.text[token.start - 1].isspace() else ""
+            return Help(f"write `{sign(kind)}`", (Edit(place, blank + sign(kind)),))
         at = self.tokens[i - 1].end if i else 0
         space = " " if kind in ("EQUAL", "LBRACE", "ARROW") else ""
         return Help(f"insert `{sign(kind)}`", (Edit(Span(self.source.file, at, at), space + sign(kind)),))

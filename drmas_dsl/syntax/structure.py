@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from drmas_dsl.diagnostics.diagnostic import Help, Label
+from drmas_dsl.diagnostics.diagnostic import Edit, Help, Label
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.syntax.lexer import END, Token
 from drmas_dsl.syntax.source import Source, Span
@@ -94,17 +94,14 @@ def _balanced(
         opened, misfit = _unclosed(tokens)
         if not opened:
             break
-        place = misfit if misfit is not None and attempt < MAX_GUESSES else opened[-1]
-        rest = [i for i in opened if i != place] if misfit is None else []
-        at = _closing_place(tokens, place) if misfit is not None else len(tokens)
-        if deep is None and not _swallowed(tokens, place, at, report):
-            _report(source, tokens, place, rest, report)
-            quiet.append((tokens[place].start, following.start))
-        if misfit is not None:
-            tokens = [*tokens[:at], _closing(tokens, place, at), *tokens[at:]]
+        if misfit is None or attempt == MAX_GUESSES:
+            place, at, added = opened[-1], len(tokens), opened[::-1]
         else:
-            tokens = [*tokens, *(_closing(tokens, i, len(tokens)) for i in reversed(opened))]
-            break
+            place, at, added = misfit, _closing_place(tokens, misfit), [misfit]
+        if deep is None and not _swallowed(tokens, place, at, report):
+            _report(source, tokens, added, at, report)
+            quiet.append((tokens[place].start, following.start))
+        tokens = [*tokens[:at], *(_closing(tokens, opener, at) for opener in added), *tokens[at:]]
     return tokens
 
 
@@ -189,15 +186,21 @@ def _closing(tokens: list[Token], opener: int, at: int) -> Token:
     return Token(CLOSER[tokens[opener].type], place, place, -1)
 
 
-def _report(source: Source, tokens: list[Token], place: int, others: list[int], report: Report) -> None:
-    opener = tokens[place]
+def _report(source: Source, tokens: list[Token], opened: list[int], at: int, report: Report) -> None:
+    """One finding for brackets (innermost first) that end before index `at`."""
+    opener, *others = (tokens[i] for i in opened)
     what = "block" if opener.type == "LBRACE" else f"`{_SIGN[opener.type]}`"
-    span = Span(source.file, opener.start, opener.end)
-    labels = [Label(Span(source.file, tokens[i].start, tokens[i].end), "this is still open as well") for i in others]
+    closing = _SIGN[CLOSER[opener.type]]
+    end = tokens[at - 1].end
+    text = closing
+    if opener.type == "LBRACE":
+        line = source.line(source.position(opener.start)[0])
+        several = "\n" in source.text[opener.start : end]
+        text = f"\n{line[: len(line) - len(line.lstrip())]}}}" if several else " }"
     report.add(
         "E0102",
         f"this {what} is never closed",
-        span,
-        labels=labels,
-        help=Help(f"close it with `{_SIGN[CLOSER[opener.type]]}`"),
+        Span(source.file, opener.start, opener.end),
+        labels=[Label(Span(source.file, token.start, token.end), "this is still open as well") for token in others],
+        help=Help(f"close it with `{closing}`", (Edit(Span(source.file, end, end), text),) if not others else ()),
     )
