@@ -197,7 +197,7 @@ async def _call(trip: Walk, state: State) -> None:
         trajectory=trip.id,
         agent=agent.name,
         policy=agent.policy,
-        index=0,  # given at the end, when the branches are in order
+        index=address[-1],  # its place where there was no fork before; see `_numbered`
         prompt_ids=prompt.ids,
         response_ids=completion.response_ids,
         logprobs=completion.logprobs,
@@ -270,9 +270,12 @@ def _number(what: str, value: Any) -> float:
 
 
 def _numbered(events: list[Turn | ToolCall]) -> tuple[Turn | ToolCall, ...]:
-    """The events with their turns numbered in order."""
+    """The events with their turns numbered in order, now that the branches are in order."""
     numbers = iter(range(len(events)))
-    return tuple(replace(event, index=next(numbers)) if isinstance(event, Turn) else event for event in events)
+    return tuple(
+        replace(event, index=number) if isinstance(event, Turn) and event.index != (number := next(numbers)) else event
+        for event in events
+    )
 
 
 async def _guarded(who: str, awaitable: Awaitable[T]) -> T:
