@@ -58,8 +58,8 @@ class Recipe:
 
 RECIPES = {
     "lookup": Recipe(teachers.look_up, Noise(0.3, 0.3), lambda: make.lookups(5, 480, (0, 1, 2)), walks=12, steps=450),
-    "contrast": Recipe(teachers.look_up, Noise(0.5, 0.12), lambda: make.lookups(6, 480, (0, 1)), walks=12, steps=500),
-    "arithmetic": Recipe(teachers.add, Noise(0.6, 0.25), make.sums, walks=160, steps=600),
+    "contrast": Recipe(teachers.look_up, Noise(0.5, 0.12), lambda: make.lookups(6, 480, (0, 1)), walks=12, steps=800),
+    "arithmetic": Recipe(teachers.add, Noise(0.6, 0.25), make.sums, walks=160, steps=400),
 }
 
 
