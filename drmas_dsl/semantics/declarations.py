@@ -27,7 +27,7 @@ RESERVED = {
 @dataclass(slots=True)
 class Program:
     """The declarations by kind and name, in source order (a used file's stand where it is used). `plugins` are the
-    absolute paths of the Python files as used."""
+    Python files as used. Names that are declared twice are `ambiguous`: the first counts."""
 
     system: ast.SystemDecl | None = None
     flow: ast.FlowDecl | None = None
@@ -38,6 +38,7 @@ class Program:
     sections: dict[str, ast.SectionDecl] = field(default_factory=dict)
     plugins: list[dict[str, str]] = field(default_factory=list)
     declared: dict[str, ast.Ident] = field(default_factory=dict)
+    ambiguous: set[str] = field(default_factory=set)
 
     def of_kind(self, kind: str) -> dict[str, ast.EntityDecl]:
         """The models, roles or agents."""
@@ -173,6 +174,7 @@ class _Loader:
         first = self.program.declared.setdefault(name.name, name)
         self.context.places.setdefault(name.name, name.span)
         if first is not name:
+            self.program.ambiguous.add(name.name)
             labels = [Label(first.span, "first declared here")]
             help = Help("all declarations share one namespace: choose another name")
             self.context.report.add("E0202", f"`{name.name}` is declared twice", name.span, labels=labels, help=help)

@@ -22,8 +22,6 @@ from drmas_dsl.semantics.types import ANY, STRING, Type, declared
 from drmas_dsl.semantics.values import values
 from drmas_dsl.syntax import ast
 
-# The history's turns have these beside the outputs.
-_TAKEN_OUTPUTS = ("agent", "tool")
 _OUTPUT_TYPES = {"string": "string", "float": "float", "int": "float", "bool": "bool"}
 
 
@@ -78,10 +76,6 @@ def outputs_of(node: Node, context: Context) -> tuple[Output, ...]:
 
 
 def _output(definition: ast.OutputDef, context: Context) -> Output | None:
-    name = definition.name
-    if name.name in _TAKEN_OUTPUTS:
-        message = f"an output cannot be called `{name.name}`: turns of the history have a field of that name"
-        context.report.add("E0212", message, name.span, help=Help("choose another name"))
     call = bind_call(definition.parser, "parser", context)
     if call is None:
         return None
@@ -92,7 +86,7 @@ def _output(definition: ast.OutputDef, context: Context) -> Output | None:
     else:
         returns = signature.returns
     choices = tuple(call.args["options"]) if call.function == "choice" and signature is not None else ()
-    return Output(name.name, call, _OUTPUT_TYPES.get(declared(returns).kind, "json"), choices)
+    return Output(definition.name.name, call, _OUTPUT_TYPES.get(declared(returns).kind, "json"), choices)
 
 
 def output_types(node: Node, outputs: tuple[Output, ...]) -> dict[str, Type]:

@@ -15,7 +15,7 @@ from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.graph.patterns import statements, variables_of
 from drmas_dsl.graph.settings import Agent, Model, System, Train
 from drmas_dsl.semantics.checked import Checked, PromptRead
-from drmas_dsl.semantics.context import Context
+from drmas_dsl.semantics.context import OVERRIDE, Context
 from drmas_dsl.semantics.declarations import Program, load
 from drmas_dsl.semantics.entities import agents_of, check_shape, models_of, output_types, tools_of
 from drmas_dsl.semantics.expressions import Scope, Typed, expression_functions
@@ -37,7 +37,7 @@ _CASCADES = ("E0201", "E0208", "E0210", "E0303", "E0402", "E0403")
 def resolve(
     main: ast.File, sources: dict[str, Source], overrides: Sequence[str] = (), partial: bool = False
 ) -> tuple[Checked | None, list[Diagnostic]]:
-    """The checked system of a file and what it uses, with all findings about it, in order of their places.
+    """The checked system of a file and what it uses, with all findings about it.
 
     Args:
         main: The parsed main file.
@@ -52,9 +52,21 @@ def resolve(
     context = Context(report, dirname(abspath(main.path)), sources)
     program = load(main, context)
     checked = _checked(program, overrides, context)
-    partial = partial or any(found.code.startswith("E01") for found in report.diagnostics)
-    found = [one for one in report.diagnostics if not (partial and one.code in _CASCADES)]
+    partial = partial or any(
+        found.code.startswith("E01") and found.span.file != OVERRIDE for found in report.diagnostics
+    )
+    found = [one for one in report.diagnostics if not _follows(one, partial, program, sources)]
     return checked, list(dict.fromkeys(found))
+
+
+def _follows(finding: Diagnostic, partial: bool, program: Program, sources: Mapping[str, Source]) -> bool:
+    """Whether a finding may only follow from another: a syntax error, or a name that is declared twice."""
+    if partial and finding.code in _CASCADES:
+        return True
+    if finding.code not in ("E0201", "E0211") or not program.ambiguous:
+        return False
+    source = sources.get(finding.span.file)
+    return source is not None and source.text[finding.span.start : finding.span.end] in program.ambiguous
 
 
 def _checked(program: Program, overrides: Sequence[str], context: Context) -> Checked | None:

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from drmas_dsl.diagnostics.diagnostic import Edit, Help
-from drmas_dsl.graph.settings import BLOCKS, Facts
+from drmas_dsl.graph.settings import BLOCKS, Call, Facts
 from drmas_dsl.semantics.arguments import check_range
 from drmas_dsl.semantics.calls import BAD, bind_call, enumerated
 from drmas_dsl.semantics.context import Context, missing_file
@@ -41,7 +41,7 @@ def record(cls: type, what: str, node: Node, path: str, context: Context, **comp
 
 
 def values(cls: type, what: str, node: Node, path: str, context: Context) -> dict[str, Any]:
-    """The values of the settings that are given, by name; nested blocks as records, wrong ones as `BAD`."""
+    """The values of the settings that are given, and default calls, by name; nested blocks as records, wrong ones as `BAD`."""
     facts = facts_of(cls)
     found: dict[str, Any] = {}
     for name, setting in node.settings.items():
@@ -57,7 +57,20 @@ def values(cls: type, what: str, node: Node, path: str, context: Context) -> dic
             found[name] = record(BLOCKS[name], f"`{name}`", block, f"{path}.{name}", context)
         elif not (name in facts and facts[name].type == "datasets"):
             _unknown_block(cls, what, name, block, context)
-    return found
+    return _default_calls(cls) | found
+
+
+@functools.cache
+def _default_calls(cls: type) -> dict[str, Any]:
+    """The default calls of a block with all of their arguments."""
+    empty = cls()
+    calls: dict[str, Any] = {}
+    for name, facts in facts_of(cls).items():
+        default = getattr(empty, name)
+        if isinstance(default, Call) and facts.type.startswith("call:"):
+            signature = FUNCTIONS[facts.type[5:], default.function]
+            calls[name] = Call(default.function, {p.name: p.default for p in signature.parameters})
+    return calls
 
 
 def _checked(cls: type, what: str, setting: ast.Setting, context: Context) -> Any:
