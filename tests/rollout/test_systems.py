@@ -80,6 +80,34 @@ def test_a_parser_that_fails_fails_its_trajectory(tmp_path: Path):
     assert good.failed is None and good.reward == 1.0
 
 
+def test_a_retriever_that_is_down_fails_those_that_ask_it(tmp_path: Path):
+    text = """
+        tool retrieve = http_retriever(url = "http://127.0.0.1:9/retrieve", timeout = 2.0, retries = 0)
+        agent A : Talker { output query = tag("search") }
+        flow { A  documents = retrieve(A.query)  return documents }
+        task { reward = equal(result, "x") }
+    """
+    engine = Scripted(lambda request, prompt: "no query" if request.order[0] else "<search>q</search>")
+    asked, silent = roll(tmp_path, text, engine, [{"question": "?"}, {"question": "?"}])
+    assert asked.failed is not None
+    assert asked.failed.startswith("retrieve: http://127.0.0.1:9/retrieve: Cannot connect")
+    assert asked.turns[0].outputs == {"query": "q"} and asked.reward == 0.0 and not asked.success
+    assert silent.failed is None and silent.result is None
+
+
+def test_what_other_branches_recorded_is_kept_where_one_fails(tmp_path: Path):
+    text = """
+        agent A : Talker { role = "A" }
+        agent B : Talker { role = "B", prompt = "{{ role }}{{ history[5].text }}" }
+        agent C : Talker { role = "C" }
+        flow { parallel { A -> B  C }  return C.text }
+        task { reward = equal(result, "x") }
+    """
+    (trajectory,) = roll(tmp_path, text, Scripted(lambda request, prompt: prompt[0]), [{"question": "?"}])
+    assert trajectory.failed is not None and trajectory.failed.startswith("B: the prompt does not render")
+    assert [(turn.agent, turn.index) for turn in trajectory.turns] == [("A", 0), ("C", 1)]
+
+
 def test_nothing_is_asked_after_a_cancellation(tmp_path: Path):
     (tmp_path / "mine.py").write_text("import asyncio\n\nasync def wait(seconds):\n    await asyncio.sleep(seconds)\n")
     (tmp_path / "small.mas").write_text(
