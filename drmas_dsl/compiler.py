@@ -18,7 +18,7 @@ from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.errors import CompileError, UserError
 from drmas_dsl.graph.analyses import analyse
 from drmas_dsl.graph.budget import Budget, budgets
-from drmas_dsl.graph.lowering import lower
+from drmas_dsl.graph.lowering import finished, lower
 from drmas_dsl.graph.serialize import from_json
 from drmas_dsl.semantics.resolve import resolve
 from drmas_dsl.syntax import ast
@@ -73,7 +73,7 @@ def check(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> CheckR
     return CheckResult(
         tuple(dict.fromkeys(found)),
         sources,
-        lowered.graph if lowered is not None and not failed else None,
+        finished(lowered.graph) if lowered is not None and not failed else None,
         tuple(budgets(lowered)) if lowered is not None and whole else (),
     )
 

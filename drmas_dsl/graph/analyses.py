@@ -16,7 +16,7 @@ from drmas_dsl.graph.lowering import Lowered
 from drmas_dsl.graph.paths import describe, path_to
 from drmas_dsl.graph.patterns import inside
 from drmas_dsl.graph.reads import check_reads
-from drmas_dsl.graph.skeleton import label_calls
+from drmas_dsl.graph.skeleton import END, label_calls
 from drmas_dsl.graph.unused import check_unused
 from drmas_dsl.graph.walks import Walk, walk_of
 from drmas_dsl.semantics.checked import Checked
@@ -27,7 +27,7 @@ from drmas_dsl.syntax.source import Span
 def analyse(checked: Checked, lowered: Lowered, files: Sequence[ast.File], report: Report) -> None:
     """Report what the ways through the flow show; `files` are the main file and those that it uses."""
     assert checked.flow is not None
-    walk = walk_of(lowered.graph, lowered.open_ends, fine=True)
+    walk = walk_of(lowered.graph, lowered.edges, fine=True)
     _returns(checked.flow, lowered, walk, report)
     check_reads(checked, lowered, walk, report)
     _conditions(checked, lowered, walk, report)
@@ -38,9 +38,10 @@ def analyse(checked: Checked, lowered: Lowered, files: Sequence[ast.File], repor
 
 def _returns(flow: ast.FlowDecl, lowered: Lowered, walk: Walk, report: Report) -> None:
     """A path that leaves the flow without a `return`: the shortest."""
-    if not walk.ends or any(found.code == "E0504" for found in report.diagnostics):  # a misplaced `return` was said
+    end = next((number for number, (node, _) in enumerate(walk.states) if node == END), None)
+    if end is None or any(found.code == "E0504" for found in report.diagnostics):  # a misplaced `return` was said
         return
-    path = min(((*path_to(walk, state), way) for state, way in walk.ends.values()), key=len)
+    path = path_to(walk, end)
     notes = [f"this path ends without one: {describe(lowered.graph, path) or 'the empty flow'}"]
     close = Span(flow.span.file, flow.span.end - 1, flow.span.end - 1)
     help = Help("end the flow with `return none`, or with a value", (Edit(close, "  return none\n"),))
@@ -51,10 +52,7 @@ def _conditions(checked: Checked, lowered: Lowered, walk: Walk, report: Report) 
     """Conditions that are the same whenever they are asked, and not because of a param."""
     states = walk.by_node()
     for (node, order), expr in lowered.conditions.items():
-        condition = next(
-            (data["condition"] for _, _, data in lowered.graph.out_edges(node, data=True) if data["order"] == order),
-            None,
-        )
+        condition = next((edge.condition for edge in lowered.edges[node] if edge.order == order), None)
         if condition is None or node not in states or _reads_param(expr, checked):
             continue
         loops = lowered.graph.nodes[node]["loops"]

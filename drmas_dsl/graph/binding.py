@@ -6,7 +6,7 @@ a join everything that a branch bound is as that branch left it; after `parallel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import networkx as nx
@@ -73,6 +73,8 @@ def bindings(
 
     def transfer(state: int, facts: int) -> int:
         node = walk.states[state][0]
+        if not facts:  # no way leads here
+            return 0
         if node in steps:
             keep, add = steps[node]
             return facts & keep | add
@@ -91,37 +93,42 @@ def _along(
     arrivals: Mapping[EdgeKey, int],
     bound_in: Mapping[str, tuple[frozenset[str], ...]],
 ) -> Callable[[Path, int], int]:
-    """Facts along edges: a branch brings to the join what no other branch binds; a condition that held says what is bound."""
+    """Facts along edges: a branch brings to the join what no other branch binds; a condition that held says what is bound,
+    and cannot hold on a way that binds it nowhere."""
     size = len(names.numbers)
     total = {fork: names.mask(frozenset().union(*branches)) for fork, branches in bound_in.items()}
     keeps: dict[EdgeKey, int] = {}
+    needs: dict[EdgeKey, list[int]] = {}
+    for node, data in graph.nodes(data=True):
+        if data["kind"] == "branch":
+            for order, bound in _by_conditions(graph, node):
+                keeps[node, order] = ~names.mask(bound)
+                bits = [names.mask(frozenset({name})) for name in sorted(bound)]
+                needs[node, order] = [bit << size | bit << 2 * size for bit in bits]
     for source, target, data in graph.edges(data=True):
         key = (source, data["order"])
         if key in arrivals:
             fork = graph.nodes[target]["fork"]
             others = total[fork] & ~names.mask(bound_in[fork][arrivals[key]])
-            keeps[key] = ~(others | others << size | others << 2 * size)
-    for node, data in graph.nodes(data=True):
-        if data["kind"] == "branch":
-            keeps.update(_by_conditions(graph, node, names))
+            keeps[key] = keeps.get(key, -1) & ~(others | others << size | others << 2 * size)
 
     def along(path: Path, facts: int) -> int:
         for key in path:
-            if key in keeps:
-                facts &= keeps[key]
+            if any(not facts & need for need in needs.get(key, ())):
+                return 0
+            facts &= keeps.get(key, -1)
         return facts
 
     return along
 
 
-def _by_conditions(graph: nx.MultiDiGraph, node: str, names: Names) -> dict[EdgeKey, int]:
-    found: dict[EdgeKey, int] = {}
+def _by_conditions(graph: nx.MultiDiGraph, node: str) -> Iterator[tuple[int, frozenset[str]]]:
+    """What is bound on each edge of a branch, by its order."""
     known: frozenset[str] = frozenset()
     for _, _, data in sorted(graph.out_edges(node, data=True), key=lambda edge: edge[2]["order"]):
         condition = data["condition"]
         here = known if condition is None else known | bound_when(condition, True)
         if here:
-            found[node, data["order"]] = ~names.mask(here)
+            yield data["order"], here
         if condition is not None:
             known |= bound_when(condition, False)
-    return found

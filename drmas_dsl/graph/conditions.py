@@ -131,9 +131,11 @@ def bound_when(expression: Expression, holds: bool) -> frozenset[str]:
     return frozenset()
 
 
-def risky_reads(expression: Expression, known: frozenset[str] = frozenset()) -> Iterator[Expression]:
+def risky_reads(
+    expression: Expression, known: frozenset[str], iteration: Iteration | None = None
+) -> Iterator[Expression]:
     """The reads that would be `none` without notice if their agent or variable was not bound: all but those that are
-    compared with `none`, or stand behind such a question."""
+    compared with `none`, stand behind such a question, or do not matter in this iteration."""
     name = name_read(expression)
     if name is not None:
         if name not in known:
@@ -141,14 +143,16 @@ def risky_reads(expression: Expression, known: frozenset[str] = frozenset()) -> 
         return
     if expression["kind"] == "op" and expression["op"] in ("and", "or"):
         left, right = expression["args"]
-        yield from risky_reads(left, known)
-        yield from risky_reads(right, known | bound_when(left, expression["op"] == "and"))
+        conjunction = expression["op"] == "and"
+        yield from risky_reads(left, known, iteration)
+        if truth(left, iteration) is not (not conjunction):
+            yield from risky_reads(right, known | bound_when(left, conjunction), iteration)
         return
     if expression["kind"] == "op" and _asks_for_none(expression):
         return
     args = expression.get("args", expression.get("items", ()))
     for part in args.values() if isinstance(args, dict) else args:
-        yield from risky_reads(part, known)
+        yield from risky_reads(part, known, iteration)
 
 
 def _asks_for_none(expression: Expression) -> bool:

@@ -13,10 +13,11 @@ import networkx as nx
 
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.graph.binding import Names, bindings, names_of
+from drmas_dsl.graph.expressions import const
 from drmas_dsl.graph.flow_types import type_flow
 from drmas_dsl.graph.patterns import check_pattern
-from drmas_dsl.graph.skeleton import Pending, Skeleton
-from drmas_dsl.graph.walks import EdgeKey, walk_of
+from drmas_dsl.graph.skeleton import END, Pending, Skeleton
+from drmas_dsl.graph.walks import Edge, EdgeKey, edges_of, walk_of
 from drmas_dsl.semantics.checked import Checked
 from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.source import Span
@@ -24,12 +25,17 @@ from drmas_dsl.syntax.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The graph, and what the analyses need besides: places of nodes, conditions and values as they were written (`value`, or the
-    arguments of a tool by name), the pattern calls around a node, the count of each loop as written, by which branch an edge comes into a join, what each branch of a fork binds, and the
-    edges that leave the flow without a `return`, the patterns that are called, all patterns' parameters; `names` that the flow binds, and what is known of them before each node
-    that is reached (see `binding`)."""
+    """The graph, and what the analyses need besides.
+
+    Paths without a `return` lead to the node `END`, which `finished` takes out. `edges` of each node in order; `places` of
+    nodes; `conditions` and `values` as they were written (`value`, or a tool's arguments by name); the pattern calls around
+    a node; the count of each loop as written; by which branch an edge comes into a join, and what each branch of a fork
+    binds; the patterns that are called, and all patterns' parameters; the `names` that the flow binds, and what is known of
+    them before each node that is reached (see `binding`).
+    """
 
     graph: nx.MultiDiGraph
+    edges: Mapping[str, list[Edge]]
     places: Mapping[str, Span]
     conditions: Mapping[EdgeKey, ast.Expr]
     values: Mapping[str, Mapping[str, ast.Expr]]
@@ -37,7 +43,6 @@ class Lowered:
     counts: Mapping[str, ast.Expr]
     arrivals: Mapping[EdgeKey, int]
     bound_in: Mapping[str, tuple[frozenset[str], ...]]
-    open_ends: tuple[EdgeKey, ...]
     called_patterns: frozenset[str]
     parameters: Mapping[str, tuple[str, ...]]
     names: Names
@@ -52,16 +57,17 @@ def lower(checked: Checked, report: Report) -> Lowered | None:
     if checked.flow is None:
         return None
     skeleton = Skeleton(checked, report)
-    open_ends = skeleton.build(checked.flow)
+    skeleton.build(checked.flow)
     graph = skeleton.graph
     graph.graph["system"] = checked.system
     names = names_of(graph)
-    walk = walk_of(graph, open_ends, fine=False)
+    walk = walk_of(graph, edges_of(graph), fine=False)
     before, _, _ = bindings(graph, walk, names, skeleton.arrivals, skeleton.bound_in)
     facts = {node: before[number] for number, (node, _) in enumerate(walk.states)}
     type_flow(checked, graph, names, facts, skeleton.pending, report)
     return Lowered(
         graph,
+        edges_of(graph),
         skeleton.places,
         {(item.node, item.order): item.expr for item in skeleton.pending if item.key == "condition"},
         {item.node: _written(item) for item in skeleton.pending if item.key != "condition"},
@@ -69,12 +75,28 @@ def lower(checked: Checked, report: Report) -> Lowered | None:
         skeleton.counts,
         skeleton.arrivals,
         skeleton.bound_in,
-        open_ends,
         frozenset(skeleton.called_patterns),
         {name: tuple(p.name for p in pattern.parameters) for name, pattern in checked.patterns.items()},
         names,
         facts,
     )
+
+
+def finished(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    """The graph of a flow in which no trajectory gets to `END`, without it. What would lead there and can never run is given a
+    `return none`, so that only returns have no edge."""
+    if END not in graph:
+        return graph
+    stuck = [
+        (u, data) for u, _, data in graph.in_edges(END, data=True) if graph.nodes[u]["kind"] not in ("branch", "loop")
+    ]
+    graph.remove_node(END)
+    if stuck:
+        node = f"n{len(graph)}"
+        graph.add_node(node, kind="return", loops=[], value=const(None))
+        for source, data in stuck:
+            graph.add_edge(source, node, **data)
+    return graph
 
 
 def _written(item: Pending) -> dict[str, ast.Expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import groupby
 
 import networkx as nx
 
@@ -46,21 +47,29 @@ def _search(ways: Ways, state: int, allowed: Callable[[int, Path], bool]) -> tup
 
 def describe(graph: nx.MultiDiGraph, path: tuple[Path, ...]) -> str:
     """A path in words: what happens on it and which conditions hold."""
-    steps: list[str] = []
-    for edges in path:
-        for source, order in edges:
-            data = graph.nodes[source]
-            if data["kind"] == "branch":
-                steps += _decisions(graph, source, order)
-            elif text := node_text(data):
-                if data["kind"] == "loop" and order > 0:
-                    text = f"the end of `{text}`"
-                    steps.append(text)
-                else:
-                    steps.append(f"`{text}`")
+    parts: list[list[str]] = [[]]  # a new part with every iteration
+    for source, order in (edge for edges in path for edge in edges):
+        data = graph.nodes[source]
+        text = node_text(data)
+        if data["kind"] == "branch":
+            parts[-1] += _decisions(graph, source, order)
+        elif data["kind"] == "loop":
+            parts.append([f"the end of `{text}`" if order else f"`{text}`"])
+        elif text:
+            parts[-1].append(f"`{text}`")
+    steps = [step for part in _folded(parts) for step in part]
     if len(steps) > _STEPS:
         steps = [*steps[: _STEPS // 2], "…", *steps[-_STEPS // 2 :]]
     return " -> ".join(steps)
+
+
+def _folded(parts: list[list[str]]) -> list[list[str]]:
+    """The parts, those that are equal and follow each other as one."""
+    found: list[list[str]] = []
+    for part, same in groupby(parts):
+        times = len(list(same))
+        found.append(part if times == 1 else [f"{times} times ({' -> '.join(part)})"])
+    return found
 
 
 def _decisions(graph: nx.MultiDiGraph, source: str, order: int) -> list[str]:

@@ -82,16 +82,17 @@ def variables_of(body: tuple[ast.Stmt, ...]) -> dict[str, ast.Ident]:
 def check_pattern(pattern: ast.FlowDecl, scope: Scope, places: Mapping[str, Span], report: Report) -> None:
     """Report what is wrong with a pattern whoever calls it: unknown names, shadowing, a `return`."""
     variables = variables_of(pattern.body)
-    seen: set[str] = set()
+    seen: dict[str, None] = {}
     for parameter in pattern.parameters:
         if parameter.name in seen:
             report.add("E0202", f"there are two parameters `{parameter.name}`", parameter.span)
-        seen.add(parameter.name)
+        seen[parameter.name] = None
         check_fresh(parameter, "a parameter", scope, places, report)
     for variable in variables.values():
         if variable.name in seen:
             report.add("E0202", f"`{variable.name}` is a parameter of the pattern", variable.span)
-    own = {*seen, *variables, *scope.agents, *scope.params, *scope.others, *scope.functions, *scope.extra}
+    names = (*seen, *variables, *scope.agents, *scope.params, *scope.extra, *scope.others, *scope.functions)
+    own = dict.fromkeys(names)
     for statement in statements(pattern.body):
         if isinstance(statement, ast.Return):
             help = Help("bind the value to a variable, or read the agent's output after the call")
@@ -100,7 +101,7 @@ def check_pattern(pattern: ast.FlowDecl, scope: Scope, places: Mapping[str, Span
             _check_names(expr, own, pattern, report)
 
 
-def _check_names(expr: ast.Expr, known: set[str], pattern: ast.FlowDecl, report: Report) -> None:
+def _check_names(expr: ast.Expr, known: dict[str, None], pattern: ast.FlowDecl, report: Report) -> None:
     assert pattern.name is not None
     for part in inside(expr):
         if isinstance(part, ast.Name) and part.name not in known and part.name not in RESERVED:

@@ -30,13 +30,15 @@ _SHOWN_PATHS = 20  # a path costs a search of the graph; later findings go witho
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A read at a node: of which name, its text and place, and whether it is asked first if it is there."""
+    """A read at a node: of which name, its text and place, and in which expression of the flow (None in a prompt), where
+    `known` is certainly bound."""
 
     node: str
     name: str
     text: str
     span: Span
-    guarded: bool
+    expression: Expression | None = None
+    known: frozenset[str] = frozenset()
 
 
 def check_reads(checked: Checked, lowered: Lowered, walk: Walk, report: Report) -> None:
@@ -85,23 +87,22 @@ class _Reads:
             if expression is not None:
                 yield from self.located(node, expression, expr, frozenset())
         known: frozenset[str] = frozenset()
-        for _, _, edge in sorted(self.lowered.graph.out_edges(node, data=True), key=lambda e: e[2]["order"]):
-            written = self.lowered.conditions.get((node, edge["order"]))
-            if written is not None and edge["condition"] is not None:
-                yield from self.located(node, edge["condition"], written, known)
-                known |= bound_when(edge["condition"], False)
+        for edge in self.lowered.edges[node]:
+            written = self.lowered.conditions.get((node, edge.order))
+            if written is not None and edge.condition is not None:
+                yield from self.located(node, edge.condition, written, known)
+                known |= bound_when(edge.condition, False)
 
     def located(self, node: str, expression: Expression, expr: ast.Expr, known: frozenset[str]) -> Iterator[_Read]:
-        risky = {name_read(part) for part in risky_reads(expression, known)}
         for part in parts(expression):
             name = name_read(part)
             if name is not None:
-                yield _Read(node, name, _short(text_of(part)), _place(expr, name), name not in risky)
+                yield _Read(node, name, _short(text_of(part)), _place(expr, name), expression, known)
 
     def check(self, read: _Read) -> None:
         if self.never(read.node, read.name):
             self.say_never(read.text, read.name, read.span, ())
-        elif not read.guarded:
+        else:
             self.say_maybe(read, (), Help(f"ask first: `{read.text} != none`"))
 
     def never(self, node: str, name: str) -> bool:
@@ -124,7 +125,8 @@ class _Reads:
     def say_maybe(self, read: _Read, labels: tuple[Label, ...], help: Help) -> bool:
         """Warn where some way leaves the name unbound; whether one does."""
         names = self.lowered.names
-        state = next((s for s in self.states.get(read.node, ()) if names.unbound(self.facts[s], read.name)), None)
+        unbound = (s for s in self.states.get(read.node, ()) if names.unbound(self.facts[s], read.name))
+        state = next((s for s in unbound if self.matters(read, s)), None)
         if state is None:
             return False
         self.done.add(read.span)
@@ -137,6 +139,14 @@ class _Reads:
         message = f"`{read.text}` may be unbound here"
         self.report.add("W0501", message, read.span, labels=labels, notes=notes, help=help)
         return True
+
+    def matters(self, read: _Read, state: int) -> bool:
+        """Whether the value is used as it is: not compared with `none`, and not cut off in this iteration."""
+        if read.expression is None:
+            return True
+        phases = self.walk.states[state][1]
+        risky = risky_reads(read.expression, read.known, phases[-1] if phases else None)
+        return any(name_read(part) == read.name for part in risky)
 
     def stays_unbound(self, name: str, source: int, way: Path) -> bool:
         return self.lowered.names.unbound(self.along(way, self.transfer(source, self.facts[source])), name)
@@ -156,7 +166,7 @@ class _Reads:
         for node in calls:
             help = Help(f"ask first: `{{% if {text} %}} … {{% endif %}}`")
             label = Label(places[node], f"in this call of `{agent}`")
-            found = _Read(node, name, text, read.span, read.guarded)
+            found = _Read(node, name, text, read.span)
             if not read.guarded and self.say_maybe(found, (label,), help):
                 return
 

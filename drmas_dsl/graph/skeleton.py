@@ -14,7 +14,7 @@ import networkx as nx
 from drmas_dsl.diagnostics.diagnostic import Diagnostic, Edit, Help, Label
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.graph.execution import MORE
-from drmas_dsl.graph.patterns import check_fresh, expand
+from drmas_dsl.graph.patterns import check_fresh, expand, inside, variables_of
 from drmas_dsl.graph.walks import EdgeKey
 from drmas_dsl.semantics.arguments import Bound, bind
 from drmas_dsl.semantics.checked import Checked
@@ -22,6 +22,8 @@ from drmas_dsl.semantics.expressions import typed_constant
 from drmas_dsl.semantics.suggest import nearest, unknown
 from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.source import Span
+
+END = "end"  # the node behind the last statement, where a path without a `return` ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,16 @@ class Skeleton:
         self._patterns: list[str] = []
         self._calls: tuple[Span, ...] = ()
         self._expansions = 0
+        self._variables: frozenset[str] = frozenset()
 
-    def build(self, flow: ast.FlowDecl) -> tuple[EdgeKey, ...]:
-        """Lower the flow; gives the edges that leave it without a `return`."""
+    def build(self, flow: ast.FlowDecl) -> None:
+        """Lower the flow; the edges that leave it without a `return` lead to `END`."""
+        self._variables = frozenset(variables_of(flow.body))
         self.node("start", flow.keyword)
         ends = self.block(flow.body, [_Exit("n0", 0)])
-        return tuple((end.source, end.order) for end in ends)
+        if ends:
+            self.graph.add_node(END, kind="end", loops=[])
+            self.connect(ends, END)
 
     # Nodes and edges
 
@@ -276,6 +282,12 @@ class Skeleton:
     def count(self, expr: ast.Expr, what: str) -> int:
         """How often a loop or a parallel block runs: a constant, at least 1 (2 where it is wrong: no other finding then)."""
         scope = self.checked.scope
+        for part in inside(expr):
+            if isinstance(part, ast.Name) and (
+                part.name in scope.agents or part.name in self._variables or "." in part.name
+            ):
+                self._say("E0307", f"how often {what} runs has to be known at compile time", expr.span, help=_COUNT)
+                return 2
         found = typed_constant(expr, scope.params, self.report, scope.others)
         if found is None:
             return 2
@@ -404,6 +416,7 @@ def _header(statement: ast.Loop | ast.Parallel) -> Span:
 
 
 _WORD = {ast.Loop: "loop", ast.Parallel: "parallel"}
+_COUNT = Help("write a number or a param, and leave with `break`")
 _AFTER_JOIN = Help("bind what matters in the branch, and decide after the `parallel`")
 
 

@@ -8,7 +8,7 @@ spreads facts, the bits of an int, along the ways until nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import networkx as nx
@@ -22,26 +22,25 @@ State = tuple[str, Phases]
 Path = tuple[EdgeKey, ...]
 
 _SPLIT_DEPTH = 3  # loops inside each other that are told apart by iteration: at most 3^3 states a node
-_SPLIT_NODES = 3000  # a larger graph tells apart one level, to stay within a second
+_SPLIT_NODES = 1000  # a larger graph tells apart one level at most, to stay within a second
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An edge of the graph; `target` is None where it leaves the flow without a `return`."""
+    """An edge of the graph, as its source sees it."""
 
     order: int
-    target: str | None
+    target: str
     condition: Expression | None
 
 
 @dataclass(slots=True)
 class Walk:
     """States by number, 0 the start. `ways[i]`: target states, each with the edges taken to get there (more than one
-    where a loop is left on the way). `ends`: edges that leave the flow, with the state and the way that lead there."""
+    where a loop is left on the way)."""
 
     states: list[State] = field(default_factory=list)
     ways: list[list[tuple[int, Path]]] = field(default_factory=list)
-    ends: dict[EdgeKey, tuple[int, Path]] = field(default_factory=dict)
 
     def by_node(self) -> dict[str, list[int]]:
         """The states of each node that is reached."""
@@ -59,45 +58,47 @@ class Walk:
         return found
 
 
-def edges_of(graph: nx.MultiDiGraph, open_ends: tuple[EdgeKey, ...]) -> dict[str, list[Edge]]:
-    """The edges of each node in order, with those that leave the flow."""
+def edges_of(graph: nx.MultiDiGraph) -> dict[str, list[Edge]]:
+    """The edges of each node in order."""
     found: dict[str, list[Edge]] = {node: [] for node in graph}
     for source, target, data in graph.edges(data=True):
         found[source].append(Edge(data["order"], target, data["condition"]))
-    for source, order in open_ends:
-        found[source].append(Edge(order, None, None))
     for edges in found.values():
         edges.sort(key=lambda edge: edge.order)
     return found
 
 
-def walk_of(graph: nx.MultiDiGraph, open_ends: tuple[EdgeKey, ...], fine: bool) -> Walk:
-    """The walk states that can be reached, from the start on."""
-    builder = _Builder(graph, edges_of(graph, open_ends), _split(graph) if fine else frozenset())
-    return builder.walk()
+def walk_of(graph: nx.MultiDiGraph, edges: Mapping[str, list[Edge]], fine: bool) -> Walk:
+    """The walk states that can be reached from the start on; `edges` are those of the graph."""
+    return _Builder(graph, edges, _split(graph, edges) if fine else frozenset()).walk()
 
 
-def _split(graph: nx.MultiDiGraph) -> frozenset[str]:
-    """The heads of the loops whose iterations are worth telling apart."""
+def taken_edges(graph: nx.MultiDiGraph) -> set[EdgeKey]:
+    """The edges that a trajectory can take; the end of a loop that is always left before is none."""
+    return {key for ways in walk_of(graph, edges_of(graph), fine=True).ways for _, path in ways for key in path}
+
+
+def _split(graph: nx.MultiDiGraph, edges: Mapping[str, list[Edge]]) -> frozenset[str]:
+    """The heads of the loops whose iterations are told apart: in a large graph only those that ask for them."""
+    small = len(graph) <= _SPLIT_NODES
     asked = {
         data["loops"][-1]
         for node, data in graph.nodes(data=True)
         if data["kind"] == "branch"
         and data["loops"]
-        and any(reads_loop(edge["condition"] or {"kind": "const"}) for _, _, edge in graph.out_edges(node, data=True))
+        and any(edge.condition is not None and reads_loop(edge.condition) for edge in edges[node])
     }
-    depth = _SPLIT_DEPTH if len(graph) <= _SPLIT_NODES else 1
     chosen: set[str] = set()
     for node, data in graph.nodes(data=True):  # outer heads come before inner ones
-        if data["kind"] == "loop" and (node in asked or data["max"] == 1):
+        if data["kind"] == "loop" and (small or node in asked):
             around = sum(head in chosen and graph.nodes[head]["max"] > 1 for head in data["loops"])
-            if around < depth:
+            if around < (_SPLIT_DEPTH if small else 1):
                 chosen.add(node)
     return frozenset(chosen)
 
 
 class _Builder:
-    def __init__(self, graph: nx.MultiDiGraph, edges: dict[str, list[Edge]], split: frozenset[str]) -> None:
+    def __init__(self, graph: nx.MultiDiGraph, edges: Mapping[str, list[Edge]], split: frozenset[str]) -> None:
         self.nodes = graph.nodes
         self.edges = edges
         self.split = split
@@ -110,9 +111,6 @@ class _Builder:
             node, phases = walk.states[number]
             for edge in self.taken(node, phases):
                 for state, path in self.arrive(node, edge, phases):
-                    if state is None:
-                        walk.ends.setdefault(path[-1], (number, path))
-                        continue
                     if state not in numbers:
                         numbers[state] = len(walk.states)
                         walk.states.append(state)
@@ -137,12 +135,9 @@ class _Builder:
             if holds is True:
                 return
 
-    def arrive(self, source: str, edge: Edge, phases: Phases) -> Iterator[tuple[State | None, Path]]:
+    def arrive(self, source: str, edge: Edge, phases: Phases) -> Iterator[tuple[State, Path]]:
         """The states at the end of an edge: another iteration of a loop, or what comes after its last one."""
         path: Path = ((source, edge.order),)
-        if edge.target is None:
-            yield None, path
-            return
         target = self.nodes[edge.target]
         depth = len(target["loops"])
         outer = phases[:depth]

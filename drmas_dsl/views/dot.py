@@ -11,7 +11,7 @@ import networkx as nx
 
 from drmas_dsl.graph.execution import MORE, system_of
 from drmas_dsl.graph.settings import Policy, System
-from drmas_dsl.graph.walks import edges_of, walk_of
+from drmas_dsl.graph.walks import edges_of, taken_edges
 from drmas_dsl.graph.wording import call_text, node_text, text_of
 from drmas_dsl.views.captions import (
     agents_of,
@@ -153,8 +153,8 @@ def _small(markup: str) -> str:
 
 def _edges(graph: nx.MultiDiGraph) -> Iterator[str]:
     """The edges that some trajectory takes; so none from the end of a loop that is always left before."""
-    edges = edges_of(graph, ())
-    taken = {key for ways in walk_of(graph, (), fine=True).ways for _, path in ways for key in path}
+    edges = edges_of(graph)
+    taken = taken_edges(graph)
     for node, data in graph.nodes(data=True):
         for edge in edges[node]:
             if (node, edge.order) not in taken:
