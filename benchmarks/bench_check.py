@@ -1,6 +1,6 @@
 """Cold start of `drmasc check` against importing lark, networkx and jinja2, in turn, as a ratio of medians.
 
-python benchmarks/bench_check.py [FILE] [--runs 15]
+python -m benchmarks.bench_check [FILE] [--runs 15]
 """
 
 from __future__ import annotations

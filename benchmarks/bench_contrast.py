@@ -1,7 +1,7 @@
 """`contrast.mas` under agent-wise and global normalisation, in turn: accuracy on the questions that need a search, and per
 agent the gradient's norm before clipping, the inflation and the well-formed share.
 
-    python benchmarks/bench_contrast.py [--seeds 0 1 2] [--normalize agent trajectory] [--out benchmarks/results/contrast.md]
+    python -m benchmarks.bench_contrast [--seeds 0 1 2] [--normalize agent trajectory] [--out benchmarks/results/contrast.md]
 
 The test set of `contrast.mas` holds only questions that need a search. Finished runs in the work folder are not run again.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from runs import ROOT, Run, figures, mean, spread, train_and_evaluate
+from benchmarks.runs import ROOT, Run, figures, mean, spread, train_and_evaluate
 
 TRAINED = ("Search", "Answer")
 
