@@ -29,8 +29,11 @@ class _Environment(SandboxedEnvironment):
     def _tokenize(
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> TokenStream:
-        tokens = _with_offsets(source, self.lexer.tokeniter(source, name, filename, state))
-        return TokenStream(self.lexer.wrap(tokens, name, filename), name, filename)
+        try:
+            tokens = list(_with_offsets(source, self.lexer.tokeniter(source, name, filename, state)))
+        except TemplateSyntaxError as error:
+            raise _lexical(source, error) from None
+        return TokenStream(self.lexer.wrap(iter(tokens), name, filename), name, filename)
 
 
 _ENVIRONMENT = _Environment()
@@ -55,13 +58,10 @@ def parse_template(text: str) -> nodes.Template:
         TemplateError: with the place of the mistake; an unclosed block's is its opening tag.
     """
     try:
-        tokens = list(_ENVIRONMENT.lexer.tokeniter(text, None))
-    except TemplateSyntaxError as error:
-        raise _lexical(text, error) from None
-    try:
         return _ENVIRONMENT.parse(text)
     except TemplateSyntaxError as error:
-        raise _syntactic(text, error, list(_with_offsets(text, iter(tokens)))) from None
+        tokens = list(_with_offsets(text, _ENVIRONMENT.lexer.tokeniter(text, None)))
+        raise _syntactic(text, error, tokens) from None
     except RecursionError:
         raise TemplateError("the template is nested too deeply", 0, len(text)) from None
 
