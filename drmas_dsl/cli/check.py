@@ -10,7 +10,9 @@ from drmas_dsl.cli.terminal import colored
 from drmas_dsl.compiler import check
 from drmas_dsl.diagnostics.diagnostic import Diagnostic
 from drmas_dsl.diagnostics.render import FORMATS, render
+from drmas_dsl.errors import UserError
 from drmas_dsl.syntax.source import Source
+from drmas_dsl.views.lengths import draw
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,18 +20,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help=".mas files")
     add_set(parser)
     parser.add_argument("--format", choices=FORMATS, default="text", help="how findings are written (default: text)")
+    parser.add_argument("--budget", action="store_true", help="show how long each agent's prompt can get (text only)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and print; 1 where there is an error. The count of findings goes to the standard error."""
+    if arguments.budget and arguments.format != "text":
+        raise UserError("--budget is a table for people", "leave out --format, or --budget")
     found: dict[Diagnostic, None] = {}  # a file that several use is told of once
     sources: dict[str, Source] = {}
+    tables: list[str] = []
     for file in dict.fromkeys(arguments.files):
         result = check(file, arguments.overrides)
         found |= dict.fromkeys(result.diagnostics)
         sources |= result.sources
+        tables += [f"{file}\n{draw(result.budgets)}"] if arguments.budget and result.budgets else []
     diagnostics = list(found)
     write_out(render(diagnostics, sources, arguments.format, colored(sys.stdout)), None)
+    write_out("\n".join(tables), None)
     if arguments.format == "text":
         from drmas_dsl.diagnostics.text import summary
 

@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 
 from drmas_dsl.cli.options import add_set, write_out
-from drmas_dsl.compiler import compile_file
+from drmas_dsl.cli.terminal import print_findings
+from drmas_dsl.compiler import check
+from drmas_dsl.errors import CompileError
 from drmas_dsl.graph.serialize import to_json
 
 
@@ -20,7 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile and write. Paths in the JSON start from the folder that it is written to (or the current one)."""
-    graph = compile_file(arguments.file, arguments.overrides)
+    result = check(arguments.file, arguments.overrides)
+    if result.graph is None:
+        raise CompileError(result.diagnostics, result.sources)
+    if result.diagnostics:
+        print_findings(result.diagnostics, result.sources)
     folder = os.path.dirname(os.path.abspath(arguments.output or "here"))
-    write_out(to_json(graph, folder), arguments.output)
+    write_out(to_json(result.graph, folder), arguments.output)
     return 0

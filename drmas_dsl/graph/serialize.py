@@ -46,13 +46,64 @@ def from_json(text: str, folder: str) -> nx.MultiDiGraph:
             raise KeyError("format")
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise UserError("this is not a compiled graph", "make one with `drmasc compile FILE -o graph.json`") from error
-    if head["version"] != VERSION:
+    if head.get("version") != VERSION:
         raise UserError(
-            f"the graph has version {head['version']}, this drmasc reads {VERSION}", "compile the .mas file again"
+            f"the graph has version {head.get('version')}, this drmasc reads {VERSION}", "compile the .mas file again"
         )
-    graph = nx.node_link_graph(data, edges="edges")
-    graph.graph = {"system": _system(head["system"], os.path.abspath(folder))}
+    try:
+        graph = nx.node_link_graph(data, edges="edges")
+        graph.graph = {"system": _system(head["system"], os.path.abspath(folder))}
+        wrong = _wrong(graph)
+    except (KeyError, TypeError, AttributeError, ValueError, nx.NetworkXException) as error:
+        wrong = f"{type(error).__name__}: {error}"
+    if wrong:
+        raise UserError(f"the compiled graph is damaged ({wrong})", "compile the .mas file again")
     return graph
+
+
+# What nodes of a kind carry besides `kind` and `loops`.
+_CARRIES: dict[str, tuple[str, ...]] = {
+    "start": (),
+    "call": ("agent",),
+    "tool": ("tool", "args", "bind"),
+    "assign": ("bind", "value"),
+    "branch": (),
+    "loop": ("max",),
+    "fork": ("join", "copies"),
+    "join": ("fork",),
+    "return": ("value",),
+}
+
+
+def _wrong(graph: nx.MultiDiGraph) -> str:
+    """What makes the graph one that cannot be walked; empty where it can."""
+    if not isinstance(graph, nx.MultiDiGraph):
+        return "it is no directed multigraph"
+    if [kind for _, kind in graph.nodes(data="kind")].count("start") != 1:
+        return "it has not one start"
+    for node, data in graph.nodes(data=True):
+        if problem := _wrong_node(graph, node, data):
+            return f"node {node} {problem}"
+    for source, target, data in graph.edges(data=True):
+        if not isinstance(data.get("order"), int) or "condition" not in data:
+            return f"the edge from {source} to {target} has no order or no condition"
+    return ""
+
+
+def _wrong_node(graph: nx.MultiDiGraph, node: str, data: Mapping[str, Any]) -> str:
+    system: System = graph.graph["system"]
+    if data.get("kind") not in _CARRIES:
+        return f"is of unknown kind {data.get('kind')!r}"
+    lacking = [key for key in ("loops", *_CARRIES[data["kind"]]) if key not in data]
+    if lacking:
+        return f"has no {lacking[0]}"
+    if "agent" in data and data["agent"] not in system.agents:
+        return f"calls the agent {data['agent']!r}, which is not there"
+    if "tool" in data and data["tool"] not in system.tools:
+        return f"calls the tool {data['tool']!r}, which is not there"
+    if any(other not in graph for other in (*data["loops"], *(data[key] for key in ("join", "fork") if key in data))):
+        return "names a node that is not there"
+    return "" if data["kind"] == "return" or graph.out_degree(node) else "leads nowhere"
 
 
 def _number(node: str) -> tuple[int, str]:
