@@ -1,16 +1,16 @@
 """The learner of one policy: its weights, its optimiser, and an update from a step's turns.
 
 It knows turns with advantages and nothing of questions, engines or Ray. A mini-batch's gradient does not depend on how it
-is cut into micro-batches: losses are divided by counts over the whole mini-batch. Forward passes run in the model's
-number format; weights and the optimiser's state are float32. On a CPU the same turns give the same bits.
+is cut into micro-batches, nor on how many ranks share them: losses are divided by counts over the whole mini-batch. Forward
+passes run in the model's number format; weights and the optimiser's state are float32. On a CPU the same turns give the
+same bits.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from torch import Tensor
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph import settings
 from runtime import models
-from runtime.learning import losses
+from runtime.learning import losses, shards
 from runtime.learning.batches import MicroBatch, micro_batches
 from runtime.learning.objective import Objective
-from runtime.learning.optimizer import adamw, learning_rate
-from runtime.learning.updates import BadUpdates, Sums, UpdateMetrics, merged, named
+from runtime.learning.optimizer import adamw, learning_rate, load_whole_state, whole_state
+from runtime.learning.updates import BadUpdates, Sums, UpdateMetrics, added, merged, named
+from runtime.learning.weights import AdapterWeights, FullWeights, Weights
 from runtime.records import Turn
 
 STATE = "learner.pt"  # beside the weights in a checkpoint: optimiser, counters, random state
@@ -32,7 +33,8 @@ STATE = "learner.pt"  # beside the weights in a checkpoint: optimiser, counters,
 
 class Learner:
     """Trains one policy. `agents` holds at least those that act with it; `base` is the folder that relative paths of the
-    model start from; `seed` decides how turns fall into mini-batches.
+    model start from; `seed` decides how turns fall into mini-batches. Where `torch.distributed` has several ranks, each of
+    them makes the same learner and calls the same methods with the same turns.
 
     Raises:
         UserError: the model cannot be loaded, or the algorithm not be set up.
@@ -52,12 +54,15 @@ class Learner:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.dtype: torch.dtype = getattr(torch, model.dtype)
         self.tokenizer = models.load_tokenizer(model, base)
-        self.model = models.load_model(model, base, "float32").to(self.device)
         self.objective = Objective(policy, self.agents, train, self.device)
-        self.reference = copy.deepcopy(self.model).requires_grad_(False) if self.objective.needs_reference else None
-        self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        seed = zlib.crc32(f"{seed}/{policy.name}".encode())
+        if policy.lora is None:
+            self.trained: Weights = FullWeights(model, base, self.device, self.objective.needs_reference)
+        else:
+            self.trained = AdapterWeights(model, base, self.device, policy.lora, seed)
+        self.parameters = [parameter for parameter in self.trained.net.parameters() if parameter.requires_grad]
         self.optimizer = adamw(self.parameters, policy.optimizer)
-        self.generator = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{policy.name}".encode()))
+        self.generator = torch.Generator().manual_seed(seed)
         self.version = 0
         self.updates = 0
         self.bad_in_a_row = 0
@@ -84,33 +89,34 @@ class Learner:
 
     def logprobs(self, turns: Sequence[Turn]) -> list[Tensor]:
         """Log-probabilities of each turn's response tokens at its temperature, in order, on the CPU."""
-        found = [torch.empty(0)] * len(turns)
+        found: dict[int, Tensor] = {}
         with torch.no_grad():
-            for batch in micro_batches(turns, self.policy.micro_tokens, self.device):
-                values = losses.token_logprobs(self._logits(self.model, batch), batch.responses).cpu()
-                for row, value in zip(batch.rows, batch.unpad(values), strict=True):
-                    found[row] = value
-        return found
+            for batch, mine in self._share(turns):
+                values = losses.token_logprobs(self._logits(self.trained.net, batch), batch.responses).cpu()
+                if mine:
+                    found |= zip(batch.rows, batch.unpad(values), strict=True)
+        everywhere = {row: values for part in shards.gathered(found) for row, values in part.items()}
+        return [everywhere[row] for row in range(len(turns))]
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of the weights in the model's number format, on the CPU; tied ones once, under their first name."""
-        return {
-            name: parameter.detach().to("cpu", self.dtype, copy=True)
-            for name, parameter in self.model.named_parameters()
-        }
+        """A copy of the model's weights (with the adapter merged, where one is trained) in the model's number format, on
+        the CPU; tied ones once, under their first name."""
+        return {name: value.to(self.dtype) for name, value in self.trained.export().items()}
 
     def save(self, folder: str | Path) -> None:
         """Write weights, configuration and tokenizer in the Hugging Face layout, and what training needs to go on."""
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        self.trained.save(Path(folder))
         state = {
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": whole_state(self.optimizer),
             "generator": self.generator.get_state(),
             "version": self.version,
             "updates": self.updates,
             "bad_in_a_row": self.bad_in_a_row,
         }
-        torch.save(state, Path(folder) / STATE)
+        if shards.rank() == 0:
+            self.tokenizer.save_pretrained(folder)
+            torch.save(state, Path(folder) / STATE)
+        shards.gathered(None)  # nobody goes on before all is written
 
     def load(self, folder: str | Path) -> None:
         """Go on from what `save` wrote; the KL's reference stays the start.
@@ -119,10 +125,9 @@ class Learner:
             UserError: the folder holds no checkpoint of this policy.
         """
         try:
-            saved = type(self.model).from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-            self.model.load_state_dict(saved.state_dict())
+            self.trained.load(Path(folder))
             state: dict[str, Any] = torch.load(Path(folder) / STATE, map_location="cpu", weights_only=True)
-            self.optimizer.load_state_dict(state["optimizer"])
+            load_whole_state(self.optimizer, state["optimizer"])
         except (OSError, RuntimeError, ValueError, KeyError) as error:
             raise UserError(
                 f"{folder} holds no checkpoint of policy {self.policy.name}: {error}",
@@ -144,7 +149,8 @@ class Learner:
         """One optimiser step from turns and their old log-probabilities, or none where it is not finite."""
         rate = learning_rate(self.policy.optimizer, self.updates, self.train.steps * self.train.mini_updates)
         sums, norms = self._gradient(pairs, agent_norms)
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.policy.optimizer.grad_clip or math.inf))
+        limit = self.policy.optimizer.grad_clip or math.inf
+        norm = float(shards.whole(torch.nn.utils.clip_grad_norm_(self.parameters, limit)))
         bad = sums.bad
         if bad or not math.isfinite(norm):
             bad = bad or self._culprits(pairs)
@@ -156,40 +162,58 @@ class Learner:
             self.updates += 1
             self.bad_in_a_row = 0
         self.optimizer.zero_grad()
-        return UpdateMetrics.of(sums, turns=len(pairs), grad_norm=norm, lr=rate, norms=norms, bad=bad)
+        return UpdateMetrics.of(
+            sums,
+            turns=len(pairs),
+            grad_norm=norm,
+            lr=rate,
+            reference=self.objective.needs_reference,
+            norms=norms,
+            bad=bad,
+        )
 
-    def _gradient(self, pairs: list[tuple[Turn, Tensor | None]], agent_norms: bool) -> tuple[Sums, dict[str, float]]:
+    def _gradient(
+        self, pairs: Sequence[tuple[Turn, Tensor | None]], agent_norms: bool
+    ) -> tuple[Sums, dict[str, float]]:
         """Leave the mini-batch's gradient in the parameters; sums over it, and the agents' own norms where asked for."""
-        sums = self._sums()
+        sums = Sums()
         norms: dict[str, float] = {}
         denominator = self.objective.denominator([turn for turn, _ in pairs])
-        if not agent_norms:
+        if agent_norms:
+            total = [torch.zeros_like(parameter) for parameter in self.parameters]
+            for agent in self.agents:
+                self._accumulate([pair for pair in pairs if pair[0].agent == agent], denominator, sums)
+                own = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
+                norms[agent] = float(shards.whole(torch.nn.utils.get_total_norm(own)))
+                torch._foreach_add_(total, own)
+                self.optimizer.zero_grad()
+            for parameter, value in zip(self.parameters, total, strict=True):
+                parameter.grad = value
+        else:
             self._accumulate(pairs, denominator, sums)
-            return sums, norms
-        total = [torch.zeros_like(parameter) for parameter in self.parameters]
-        for agent in self.agents:
-            self._accumulate([pair for pair in pairs if pair[0].agent == agent], denominator, sums)
-            own = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
-            norms[agent] = float(torch.nn.utils.get_total_norm(own))
-            torch._foreach_add_(total, own)
-            self.optimizer.zero_grad()
-        for parameter, whole in zip(self.parameters, total, strict=True):
-            parameter.grad = whole
-        return sums, norms
+        return added(shards.gathered(sums)), norms
 
     def _accumulate(self, pairs: Sequence[tuple[Turn, Tensor | None]], denominator: float, sums: Sums) -> None:
         """Add the gradient of these turns' part of the loss, micro-batch by micro-batch."""
-        for batch in micro_batches([turn for turn, _ in pairs], self.policy.micro_tokens, self.device):
-            old = [pairs[row][1] for row in batch.rows]
-            known = [values for values in old if values is not None]
+        for batch, mine in self._share([turn for turn, _ in pairs]):
+            known = [values for row in batch.rows if (values := pairs[row][1]) is not None]
             reference = None
-            if self.reference is not None:
-                with torch.no_grad():
-                    reference = losses.token_logprobs(self._logits(self.reference, batch), batch.responses)
-            logits = self._logits(self.model, batch)
-            loss = self.objective.loss(batch, logits, batch.pad(known) if known else None, reference, denominator, sums)
-            if loss is not None:
-                torch.autograd.backward(loss)
+            if self.objective.needs_reference:
+                with torch.no_grad(), self.trained.start() as start:
+                    reference = losses.token_logprobs(self._logits(start, batch), batch.responses)
+            logits = self._logits(self.trained.net, batch)
+            old = batch.pad(known) if known else None
+            loss = self.objective.loss(batch, logits, old, reference, denominator, sums if mine else Sums())
+            # FSDP averages gradients over the ranks.
+            torch.autograd.backward(loss * (shards.world() if mine else 0))
+
+    def _share(self, turns: Sequence[Turn]) -> Iterator[tuple[MicroBatch, bool]]:
+        """This rank's micro-batches. All ranks get equally many, because they run a sharded model together: where there
+        are too few, a rank runs along on one that is not its own."""
+        batches = micro_batches(turns, self.policy.micro_tokens, self.device)
+        for first in range(0, len(batches), shards.world()):
+            mine = first + shards.rank()
+            yield batches[min(mine, len(batches) - 1)], mine < len(batches)
 
     def _logits(self, model: Any, batch: MicroBatch) -> Tensor:
         """Logits of the response tokens at the turns' temperatures, (B, T, V), float32."""
@@ -205,18 +229,14 @@ class Learner:
 
     def _culprits(self, pairs: Sequence[tuple[Turn, Tensor | None]]) -> list[Turn]:
         """Turns whose own gradient is not finite although their loss is; all where only their sum is not."""
-        denominator = self.objective.denominator([turn for turn, _ in pairs])
         found = []
         for pair in pairs:
             self.optimizer.zero_grad()
-            self._accumulate([pair], denominator, self._sums())
+            self._gradient([pair], False)
             grads = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-            if not math.isfinite(float(torch.nn.utils.get_total_norm(grads))):
+            if not math.isfinite(float(shards.whole(torch.nn.utils.get_total_norm(grads)))):
                 found.append(pair[0])
         return found or [turn for turn, _ in pairs]
-
-    def _sums(self) -> Sums:
-        return Sums(kl=math.nan if self.reference is None else 0.0)
 
     def _count_bad(self, bad: Sequence[Turn]) -> None:
         self.bad_in_a_row += 1

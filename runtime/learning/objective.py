@@ -51,10 +51,9 @@ class Objective:
         ref_logprobs: Tensor | None,
         denominator: float,
         sums: Sums,
-    ) -> Tensor | None:
-        """The part of its mini-batch's loss that a micro-batch makes, with gradient; None where it is not finite, and
-        then `sums` names the turns. `logits` (B, T, V) are at the turns' temperatures; without `old_logprobs` this
-        very pass is the old policy."""
+    ) -> Tensor:
+        """The part of its mini-batch's loss that a micro-batch makes, with gradient; `sums` grow by it. `logits`
+        (B, T, V) are at the turns' temperatures; without `old_logprobs` this very pass is the old policy."""
         logprobs = losses.token_logprobs(logits, batch.responses)
         with torch.set_grad_enabled(self.needs_entropy):
             entropy = losses.token_entropy(logits)
@@ -94,7 +93,7 @@ class Objective:
             sums.kl += float(divergence[batch.mask].sum())
         finite = result.turn_losses.isfinite().tolist()
         sums.bad += [turn for turn, fine in zip(batch.turns, finite, strict=True) if not fine]
-        return result.loss if all(finite) else None
+        return result.loss
 
     def _column(self, name: str) -> Tensor:
         return self.table[:, COEFFICIENTS.index(name)]

@@ -1,13 +1,15 @@
-"""AdamW and its learning rate for one policy, as the policy's settings say."""
+"""AdamW and its learning rate for one policy, as the policy's settings say; its state as a checkpoint holds it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
 from drmas_dsl.graph import settings
+from runtime.learning import shards
 
 
 def adamw(parameters: Iterable[torch.nn.Parameter], optimizer: settings.Optimizer) -> torch.optim.AdamW:
@@ -28,3 +30,25 @@ def learning_rate(optimizer: settings.Optimizer, update: int, updates: int) -> f
     if optimizer.schedule == "cosine":
         return optimizer.lr * 0.5 * (1 + math.cos(math.pi * done))
     return optimizer.lr
+
+
+def whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The optimiser's state on the CPU, put together where it is sharded: the same for any number of ranks."""
+    state = optimizer.state_dict()
+    return state | {
+        "state": {
+            index: {name: shards.whole(value).cpu() for name, value in values.items()}
+            for index, values in state["state"].items()
+        }
+    }
+
+
+def load_whole_state(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Go on from what `whole_state` gave."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for index, values in state["state"].items():
+        like = parameters[index]
+        for name, value in values.items():
+            if value.shape == like.shape:
+                values[name] = shards.part(value.to(like.device), like)
+    optimizer.load_state_dict(state)

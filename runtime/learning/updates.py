@@ -20,11 +20,11 @@ class BadUpdates(UserError):
 class Sums:
     """Totals over the tokens of a mini-batch, filled micro-batch by micro-batch; `bad` are turns whose loss is not finite."""
 
-    kl: float  # start with NaN where there is no reference
     tokens: int = 0
     loss: float = 0.0
     clipped: float = 0.0
     entropy: float = 0.0
+    kl: float = 0.0
     approx_kl: float = 0.0
     gap: float = 0.0
     gap_max: float = 0.0
@@ -60,9 +60,16 @@ class UpdateMetrics:
 
     @staticmethod
     def of(
-        sums: Sums, *, turns: int, grad_norm: float, lr: float, norms: Mapping[str, float], bad: Sequence[Turn]
+        sums: Sums,
+        *,
+        turns: int,
+        grad_norm: float,
+        lr: float,
+        reference: bool,
+        norms: Mapping[str, float],
+        bad: Sequence[Turn],
     ) -> UpdateMetrics:
-        """Metrics of one mini-update."""
+        """Metrics of one mini-update; `reference`: there is a frozen start to measure the KL against."""
         return UpdateMetrics(
             weights_version=0,
             turns=turns,
@@ -73,7 +80,7 @@ class UpdateMetrics:
             grad_norm=grad_norm,
             clip_share=sums.clipped / sums.tokens,
             entropy=sums.entropy / sums.tokens,
-            kl=sums.kl / sums.tokens,
+            kl=sums.kl / sums.tokens if reference else math.nan,
             approx_kl=sums.approx_kl / sums.tokens,
             lr=lr,
             engine_logp_gap_mean=sums.gap / sums.tokens,
@@ -81,6 +88,16 @@ class UpdateMetrics:
             agent_grad_norm=norms,
             bad=(named(bad),) if bad else (),
         )
+
+
+def added(parts: Sequence[Sums]) -> Sums:
+    """The sums of all ranks in one."""
+    totals = ("kl", "tokens", "loss", "clipped", "entropy", "approx_kl", "gap")
+    return Sums(
+        **{name: sum(getattr(part, name) for part in parts) for name in totals},
+        gap_max=max(part.gap_max for part in parts),
+        bad=[turn for part in parts for turn in part.bad],
+    )
 
 
 def merged(parts: Sequence[UpdateMetrics], version: int) -> UpdateMetrics:

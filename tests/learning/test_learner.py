@@ -182,7 +182,7 @@ def test_an_agents_loss_settings_act_on_its_own_turns_only(name):
             for parameter in learner.parameters:
                 parameter.add_(0.02 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
         pairs = [(turn, values) for turn, values in zip(turns, old, strict=True) if turn.agent == agent]
-        learner._accumulate(pairs, 10.0, learner._sums())
+        learner._gradient(pairs, False)
         return torch.cat([parameter.grad.flatten() for parameter in learner.parameters])
 
     own = {"Solver": OWN[name]}
@@ -209,8 +209,9 @@ def test_tis_is_off_with_none(tis, same):
 
 
 def test_the_reference_is_kept_only_for_a_kl():
-    assert make_learner().reference is None
-    assert make_learner(loss={"Verifier": Loss(kl=0.1)}).reference is not None
+    for learner, kept in ((make_learner(), False), (make_learner(loss={"Verifier": Loss(kl=0.1)}), True)):
+        with learner.trained.start() as start:
+            assert (start is not None) == kept
     assert math.isnan(make_learner().update(make_turns()).kl)
     learner = make_learner(Call("grpo", {"kl": 0.1}))
     assert learner.update(make_turns()).kl == 0.0

@@ -66,6 +66,7 @@ def make_learner(
     model: settings.Model = MODEL,
     seed: int = 0,
     frozen: tuple[str, ...] = (),
+    lora: settings.Lora | None = None,
     **train: Any,
 ) -> Learner:
     """A learner of the shared tiny policy."""
@@ -88,7 +89,7 @@ def make_learner(
         optimizer=optimizer or settings.Optimizer(lr=1e-3),
         aggregate=aggregate,
         micro_tokens=micro_tokens,
-        lora=None,
+        lora=lora,
     )
     arguments = dataclasses.replace(settings.Train(), algorithm=algorithm or Call("grpo"), **train)
     return Learner(policy, model, agents, arguments, ".", seed)

@@ -1,0 +1,57 @@
+"""One learner on several ranks: FSDP2 shards its weights, gradients and optimiser state where `torch.distributed` is
+initialised with more than one of them; alone, everything here does nothing.
+
+Ranks are given the same turns and take turns at the micro-batches. All of them must call the same methods in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def world() -> int:
+    """How many ranks there are."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Which of them this is."""
+    return dist.get_rank() if world() > 1 else 0
+
+
+def shard(net: Any, device: torch.device) -> None:
+    """Shard a transformers model in place, layer by layer (those that its class says not to split)."""
+    if world() == 1:
+        return
+    mesh = init_device_mesh(device.type, (world(),))
+    whole = set(net._no_split_modules or ())
+    for module in list(net.modules()):
+        if type(module).__name__ in whole:
+            fully_shard(module, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A sharded tensor put together, on every rank; any other as it is."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def part(tensor: Tensor, like: Tensor) -> Tensor:
+    """The inverse of `whole`: this rank's part of a tensor, sharded as `like` is."""
+    return distribute_tensor(tensor, like.device_mesh, like.placements) if isinstance(like, DTensor) else tensor
+
+
+def gathered(value: Any) -> list[Any]:
+    """What every rank gives, by rank."""
+    values = [value]
+    if world() > 1:
+        values = [None] * world()
+        dist.all_gather_object(values, value)
+    return values

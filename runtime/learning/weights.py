@@ -1,0 +1,157 @@
+"""The weights of a policy: all of a model, or a LoRA adapter over a model that stays as it is.
+
+Both kinds offer the same: a module to run, its frozen start, a copy for engines, and checkpoints. What trains them is the
+learner. Checkpoints hold a whole model in the Hugging Face layout, an adapter besides in PEFT's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from drmas_dsl.graph import settings
+from runtime import models
+from runtime.learning import shards
+
+NAME = "adapter"  # of the adapter within the model, and of its folder in a checkpoint
+
+
+class Weights(Protocol):
+    """What a learner trains; `net` is in float32 and in evaluation mode."""
+
+    net: Any
+
+    def start(self) -> Any:
+        """A context that gives the module as it was at the start."""
+        ...
+
+    def export(self) -> dict[str, Tensor]:
+        """A copy of the model's weights on the CPU, in float32; tied ones once, under their first name."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint (on the first rank)."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Read what `save` wrote. Raises OSError, RuntimeError, ValueError or KeyError where there is nothing that fits."""
+        ...
+
+
+class FullWeights:
+    """All weights of the model are the policy's. `reference`: keep a frozen copy of the start."""
+
+    def __init__(self, model: settings.Model, base: str, device: torch.device, reference: bool) -> None:
+        self.net = models.load_model(model, base, "float32").to(device)
+        self._start = copy.deepcopy(self.net).requires_grad_(False) if reference else None
+        for net in (self.net, self._start):
+            if net is not None:
+                shards.shard(net, device)
+
+    @contextmanager
+    def start(self) -> Iterator[Any]:
+        """See `Weights`; only with `reference`."""
+        yield self._start
+
+    def export(self) -> dict[str, Tensor]:
+        """See `Weights`."""
+        return _copies(self.net.named_parameters())
+
+    def save(self, folder: Path) -> None:
+        """See `Weights`."""
+        _save_model(self.net, self.export(), folder)
+
+    def load(self, folder: Path) -> None:
+        """See `Weights`."""
+        from transformers import AutoModelForCausalLM
+
+        saved = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        _overwrite(self.net.named_parameters(), dict(saved.named_parameters()))
+
+
+class AdapterWeights:
+    """A LoRA adapter over the model, which no update changes and which is its own reference.
+
+    `seed` decides the adapter's start, which changes nothing that the model computes.
+    """
+
+    def __init__(self, model: settings.Model, base: str, device: torch.device, lora: settings.Lora, seed: int) -> None:
+        from peft import LoraConfig, get_peft_model
+
+        net = models.load_model(model, base, "float32")
+        config = LoraConfig(
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            target_modules=list(lora.targets) or "all-linear",
+            task_type="CAUSAL_LM",
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.net = get_peft_model(net, config, adapter_name=NAME).to(device).eval()
+        shards.shard(self.net, device)
+
+    @contextmanager
+    def start(self) -> Iterator[Any]:
+        """See `Weights`."""
+        with self.net.disable_adapter():
+            yield self.net
+
+    def export(self) -> dict[str, Tensor]:
+        """See `Weights`: the adapter is merged into the model's weights."""
+        model = self.net.get_base_model()
+        merged = {
+            name.replace(".base_layer.", "."): tensor
+            for name, tensor in _copies(model.named_parameters()).items()
+            if ".lora_" not in name
+        }
+        for name, module in model.named_modules():
+            if hasattr(module, "get_delta_weight"):
+                merged[f"{name}.weight"] += shards.whole(module.get_delta_weight(NAME).detach()).cpu()
+        return merged
+
+    def save(self, folder: Path) -> None:
+        """See `Weights`."""
+        from safetensors.torch import save_file
+
+        tensors = {name.replace(f".{NAME}.", "."): value for name, value in _copies(self._adapter()).items()}
+        _save_model(self.net.get_base_model(), self.export(), folder)
+        if shards.rank() == 0:
+            self.net.peft_config[NAME].save_pretrained(folder / NAME)
+            save_file(tensors, folder / NAME / "adapter_model.safetensors")
+
+    def load(self, folder: Path) -> None:
+        """See `Weights`."""
+        from safetensors.torch import load_file
+
+        saved = load_file(folder / NAME / "adapter_model.safetensors")
+        _overwrite(((name.replace(f".{NAME}.", "."), value) for name, value in self._adapter()), saved)
+
+    def _adapter(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        return ((name, value) for name, value in self.net.named_parameters() if value.requires_grad)
+
+
+def _copies(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: shards.whole(value.detach()).to("cpu", copy=True) for name, value in parameters}
+
+
+def _save_model(net: Any, weights: Mapping[str, Tensor], folder: Path) -> None:
+    if shards.rank() == 0:
+        net.save_pretrained(folder, state_dict=weights)
+
+
+def _overwrite(parameters: Iterable[tuple[str, Tensor]], saved: Mapping[str, Tensor]) -> None:
+    """Put saved values in place, names and shapes being the same."""
+    own = dict(parameters)
+    if own.keys() != saved.keys():
+        raise ValueError(f"other parameters are saved there: {sorted(own.keys() ^ saved.keys())[0]}, …")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            if parameter.shape != saved[name].shape:
+                raise ValueError(f"{name} has shape {tuple(saved[name].shape)} there")
+            parameter.copy_(shards.part(saved[name].to(parameter.device), parameter))
