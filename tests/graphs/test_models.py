@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import random
@@ -20,9 +19,8 @@ from graphs.models import teachers
 from graphs.models.teachers import Noise
 from graphs.models.warm_start import RECIPES, WORD, demonstrations, warm_start
 from runtime.data import load_rows
-from runtime.engines.hf import HfEngine
 from runtime.models import load_model, load_tokenizer
-from runtime.rollout.scheduler import rollout
+from tests.graphs.local import rolled_out
 
 GRAPHS = Path(graphs.__file__).parent
 
@@ -88,28 +86,10 @@ def test_noise_is_as_large_as_it_says():
     ("name", "low", "high"), [("lookup", 0.2, 0.4), ("arithmetic", 0.25, 0.6), ("contrast", 0.08, 0.4)]
 )
 def test_started_team_is_weak_and_well_formed(name, low, high):
-    """Through the real interpreter and engine: it solves some of its questions, and leaves something to learn."""
+    """It solves some of its questions, and leaves something to learn."""
     graph = compiled(name)
-    system = system_of(graph)
-    engine = HfEngine(system.models["policy"], list(system.policies), str(GRAPHS))
-
-    class Local:
-        async def generate(self, requests):
-            return engine.generate(requests)
-
-    (call,) = system.task.test.values()
-    rows = load_rows(call, str(GRAPHS))[:40]
-    trajectories = asyncio.run(
-        rollout(
-            graph,
-            rows,
-            step=0,
-            group_size=8,
-            seed=0,
-            engines={"policy": Local()},
-            tokenizers={"policy": tokenizer(name)},
-        )
-    )
+    (call,) = system_of(graph).task.test.values()
+    trajectories = rolled_out(graph, load_rows(call, str(GRAPHS))[:40], 8)
     assert [trajectory.failed for trajectory in trajectories if trajectory.failed] == []
     assert low <= sum(trajectory.success for trajectory in trajectories) / len(trajectories) <= high
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]

@@ -9,6 +9,8 @@ import pytest
 import graphs
 from drmas_dsl.compiler import compile_file
 from drmas_dsl.graph.execution import system_of
+from runtime.data import load_rows
+from tests.graphs.local import rolled_out
 
 GRAPHS = Path(graphs.__file__).parent
 
@@ -58,3 +60,15 @@ def test_router_is_larger_than_the_workers():
     system = system_of(compile_file(GRAPHS / "heterogeneous.mas"))
     sizes = {name: system.models[agent.model].weights for name, agent in system.agents.items()}
     assert "7B" in sizes["Verifier"] and "3B" in sizes["Search"] and sizes["Search"] == sizes["Answer"]
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_runs_with_small_weights(name):
+    """A random model over bytes: nothing parses, every path ends, nothing fails."""
+    small = ["model.weights=tiny(hidden = 16, layers = 1, heads = 2)", "model.engine=hf"]
+    agents = system_of(compile_file(GRAPHS / f"{name}.mas")).agents
+    graph = compile_file(GRAPHS / f"{name}.mas", [*small, *(f"{agent}.sampling.max_tokens=8" for agent in agents)])
+    system = system_of(graph)
+    trajectories = rolled_out(graph, load_rows(system.task.train, system.base)[:2], 2)
+    assert [trajectory.failed for trajectory in trajectories] == [None] * 4
+    assert all(trajectory.turns and trajectory.reward == 0 for trajectory in trajectories)
