@@ -31,6 +31,16 @@ _CONVERSION = 1  # raised whenever converted folders of the past must not be use
 _HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 
 
+def prepare(model: Model, base: str) -> None:
+    """Bring the weights to this machine: download them or convert them where that was not done before.
+
+    Raises:
+        UserError: they are not to be had.
+    """
+    if model.weights is not None and not _is_call(model.weights, "tiny"):
+        weights_folder(model, base)
+
+
 def load_model(model: Model, base: str, dtype: str | None = None) -> Any:
     """The model's `transformers.PreTrainedModel` on the CPU, in evaluation mode.
 

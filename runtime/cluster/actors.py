@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from drmas_dsl.graph.settings import Model, Sampling, System
 from runtime.cluster.sync import Packed, canary_prompt, pack, unpack
 from runtime.engines.protocol import Completion, Request
+from runtime.models import load_model
 
 if TYPE_CHECKING:
     from runtime.learning.updates import UpdateMetrics
@@ -57,7 +58,7 @@ class HostedEngine:
     """One model's engine."""
 
     def __init__(self, model: Model, policies: Sequence[str], base: str) -> None:
-        self._engine = _engine(model, policies, base)
+        self._model, self._engine = model, _engine(model, policies, base)
         self.concurrency, self.parameters = self._engine.concurrency, self._engine.parameters
 
     def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
@@ -72,12 +73,8 @@ class HostedEngine:
 
     def load_folder(self, policy: str, folder: str, version: int) -> None:
         """Put the weights of a folder in the Hugging Face layout in place."""
-        from safetensors.torch import load_file
-
-        weights: dict[str, Any] = {}
-        for file in sorted(Path(folder).glob("*.safetensors")):
-            weights |= load_file(file)
-        self._engine.load_weights(policy, weights, version)
+        saved = load_model(replace(self._model, weights={"path": folder}), "")
+        self._engine.load_weights(policy, dict(saved.named_parameters()), version)
 
     def _canary(self, policy: str) -> tuple[Request, Completion]:
         """A short sampled response, the same one for the same weights."""

@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -55,10 +56,17 @@ def cluster(system: System, address: str | None = None) -> Iterator[Cluster]:
     if ray.is_initialized():
         yield _found(ray, started=False)
         return
-    address = address or os.environ.get("RAY_ADDRESS")
-    with _environment(), _joined(ray, address) if address else _started(ray, system) as found:
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    with _environment(), _started(ray, system) if address == "local" else _joined(ray, address) as found:
         require_gpus(system, int(found.gpus))
         yield found
+
+
+def _knock(address: str) -> None:
+    """An OSError where nobody listens at host:port; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _found(ray: Any, started: bool) -> Cluster:
@@ -69,8 +77,9 @@ def _found(ray: Any, started: bool) -> Cluster:
 @contextlib.contextmanager
 def _joined(ray: Any, address: str) -> Iterator[Cluster]:
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
             f"no Ray answers at {address}: {str(error).splitlines()[0]}",
             "check the address, or unset RAY_ADDRESS to run on this machine alone",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, Policy, System
 from runtime.cluster.actors import HostedEngine, HostedLearner, Worker
 from runtime.cluster.cluster import Cluster
@@ -23,6 +24,8 @@ from runtime.records import Turn
 
 if TYPE_CHECKING:
     from runtime.learning.updates import UpdateMetrics
+
+START_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ async def actors(system: System, found: Cluster, learners: bool = True) -> Async
             handles[member] = Handle(worker, member.name)
             starts.append(worker.open.remote(member.name, *_build(system, member, seat.threads)))
     try:
-        await asyncio.gather(*(received(start) for start in starts))
+        await _started(starts)
         yield Actors(
             {m.model: RemoteEngine(handle, system.models[m.model]) for m, handle in handles.items() if not m.policy},
             {m.policy: RemoteLearner(handle, system.policies[m.policy]) for m, handle in handles.items() if m.policy},
@@ -132,8 +135,20 @@ async def actors(system: System, found: Cluster, learners: bool = True) -> Async
             ray.kill(worker)
 
 
+async def _started(starts: Sequence[Any]) -> None:
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            await asyncio.gather(*(received(start) for start in starts))
+    except TimeoutError as error:
+        raise UserError(
+            f"the workers did not come up within {START_SECONDS:g} seconds",
+            "see with `ray status` whether the cluster's CPUs and GPUs are taken",
+        ) from error
+
+
 def _spawn(ray: Any, seat: Seat) -> Any:
-    return ray.remote(Worker).options(num_cpus=seat.cpus, num_gpus=seat.gpus, max_restarts=0).remote()
+    options = {"num_cpus": seat.cpus, "num_gpus": seat.gpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+    return ray.remote(Worker).options(**options).remote()
 
 
 def _build(system: System, member: Member, threads: int) -> tuple[Any, ...]:

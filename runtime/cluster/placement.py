@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Pool, System
 from runtime.cluster.cluster import Cluster
 
@@ -29,7 +30,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One worker: its members, logical CPUs and GPUs, and threads for its tensors."""
+    """One worker: its members, logical CPUs and GPUs (at most one of each), and threads for its tensors."""
 
     members: tuple[Member, ...]
     cpus: float
@@ -38,7 +39,16 @@ class Seat:
 
 
 def seats(system: System, found: Cluster, learners: bool) -> list[Seat]:
-    """The workers of a system; with `learners` also those of its trained policies."""
+    """The workers of a system; with `learners` also those of its trained policies.
+
+    Raises:
+        UserError: the pools ask for more CPUs than the cluster has.
+    """
+    wanted = sum(pool.cpus or 0 for pool in system.pools.values())
+    if wanted > found.cpus:
+        raise UserError(
+            f"the pools ask for {wanted} CPUs, and the cluster has {found.cpus:g}", "lower `cpus` in `resources`"
+        )
     members = [Member(name) for name in system.models]
     if learners:
         members += [Member(policy.model, policy.name) for policy in system.policies.values() if not policy.frozen]
@@ -60,9 +70,8 @@ def _seats(placed: list[tuple[Member, Pool]], found: Cluster) -> Iterator[Seat]:
 
 
 def _part(total: float, count: int) -> float:
-    """An equal part: whole devices where there are enough, else hundredths of one."""
-    part = total / count
-    return float(math.floor(part)) if part >= 1 else math.floor(100 * part) / 100
+    """An equal part, in hundredths of a device; at most one, which fits on some machine whatever their sizes."""
+    return min(1.0, math.floor(100 * total / count) / 100)
 
 
 def _pool(system: System, model: str) -> Pool:

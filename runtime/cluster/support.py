@@ -1,7 +1,6 @@
 """What a system asks of this installation, and whether it can be had: engines, packages, sharing, GPUs.
 
-Asked before anything heavy starts, so that a missing package costs a second and not a cold start. Whether the weights are
-there is the business of `runtime.models`.
+Asked before anything heavy starts, so that a missing package or weights that are not there cost a second and not a cold start.
 """
 
 from __future__ import annotations
@@ -12,13 +11,16 @@ from pathlib import Path
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, System
+from runtime.models import prepare
 
 ENGINES = {"hf": ("transformers", "torch")}  # engine -> packages that it needs
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 
 
 def require_supported(system: System, address: str | None = None) -> None:
-    """Refuse what cannot run here. GPUs are counted only where no other cluster (`address`, RAY_ADDRESS) has them.
+    """Refuse what cannot run here, and bring the weights here that have to be downloaded or converted (once).
+
+    GPUs are counted only where no other cluster (`address`, RAY_ADDRESS) has them.
 
     Raises:
         UserError: with what is missing and what to use in its place.
@@ -33,6 +35,8 @@ def require_supported(system: System, address: str | None = None) -> None:
             )
     if not (address or os.environ.get("RAY_ADDRESS")):
         require_gpus(system, gpus_here())
+    for model in system.models.values():
+        prepare(model, system.base)
 
 
 def require_gpus(system: System, there: int) -> None:

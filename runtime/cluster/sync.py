@@ -7,6 +7,7 @@ head, old cache blocks), and no loss would show it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,8 @@ def compare(policy: str, engine: Sequence[float], learner: Sequence[float], tole
     Raises:
         SyncError: it is above `tolerance`, or not a number.
     """
-    gap = max(abs(a - b) for a, b in zip(engine, learner, strict=True))
+    gaps = [abs(a - b) for a, b in zip(engine, learner, strict=True)]
+    gap = math.nan if any(map(math.isnan, gaps)) else max(gaps)  # max() may pass over a NaN
     if not gap <= tolerance:
         raise SyncError(
             f"after a weight sync the engine of policy {policy!r} disagrees with its learner by {gap:.3g} nats on a token "

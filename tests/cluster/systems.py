@@ -11,9 +11,7 @@ def system(agents=("Solver", "Verifier"), models=None, sharing="none", frozen=()
     first = next(iter(models))
     groups = {first: agents} if sharing == "full" else {agent: (agent,) for agent in agents}
     policies = {
-        name: schema.Policy(
-            name, first, members, name in frozen, schema.Optimizer(lr=1e-2), "token_mean", 4096, None
-        )
+        name: schema.Policy(name, first, members, name in frozen, schema.Optimizer(lr=1e-2), "token_mean", 4096, None)
         for name, members in groups.items()
     }
     owner = {agent: policy.name for policy in policies.values() for agent in policy.agents}
@@ -28,7 +26,11 @@ def system(agents=("Solver", "Verifier"), models=None, sharing="none", frozen=()
         },
         tools={},
         task=schema.Task(reward=const(1.0)),
-        train=schema.Train(algorithm=schema.Call("grpo", {"clip": 0.2, "clip_high": None, "kl": 0.0, "kl_estimator": "k3", "entropy": 0.0})),
+        train=schema.Train(
+            algorithm=schema.Call(
+                "grpo", {"clip": 0.2, "clip_high": None, "kl": 0.0, "kl_estimator": "k3", "entropy": 0.0}
+            )
+        ),
         eval=schema.Eval(),
         pools={pool.name: pool for pool in pools},
         base="",

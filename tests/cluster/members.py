@@ -1,0 +1,29 @@
+"""Members of a worker that fail in every way that the tests want to see."""
+
+import os
+import signal
+
+from drmas_dsl.errors import UserError
+
+
+class Member:
+    """A member without a model."""
+
+    concurrency = 1
+    parameters = 0
+
+    def __init__(self, broken=False):
+        if broken:
+            raise UserError("the weights are not there", "put them there")
+
+    def echo(self, value):
+        return value
+
+    def fail(self):
+        raise KeyError("Nobody")
+
+    def refuse(self):
+        raise UserError("no such agent", "name another")
+
+    def die(self):
+        os.kill(os.getpid(), signal.SIGKILL)

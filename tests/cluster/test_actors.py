@@ -1,0 +1,122 @@
+"""Engines and learners on a real Ray: what they compute, and how weights get across."""
+
+import asyncio
+
+import pytest
+import torch
+
+from runtime import models
+from runtime.cluster.cluster import cluster
+from runtime.cluster.failures import SyncError
+from runtime.cluster.handles import actors
+from runtime.cluster.sync import TOLERANCE, compare, pack
+from runtime.engines.hf import HfEngine
+from runtime.learning.learner import Learner
+from runtime.records import Turn
+from tests.cluster.systems import system
+from tests.engines.tiny import model, request
+
+pytestmark = pytest.mark.ray
+SYSTEM = system(("Solver", "Verifier", "Critic", "Idle"), frozen=("Idle",))
+
+
+@pytest.fixture(scope="module")
+def runner():
+    """The event loop that the crew lives in."""
+    with asyncio.Runner() as loop:
+        yield loop
+
+
+@pytest.fixture(scope="module")
+def crew(runner):
+    """Workers cost seconds, so that the tests share them and use a policy each."""
+    with cluster(SYSTEM) as found:
+        context = actors(SYSTEM, found)
+        yield runner.run(context.__aenter__())
+        runner.run(context.__aexit__(None, None, None))
+
+
+def turn(completion, asked, agent, advantage):
+    return Turn(
+        step=1,
+        question="q",
+        trajectory="t",
+        agent=agent,
+        policy=agent,
+        index=0,
+        prompt_ids=asked.prompt_ids,
+        response_ids=completion.response_ids,
+        logprobs=completion.logprobs,
+        weights_version=completion.weights_version,
+        temperature=1.0,
+        prompt="",
+        text="",
+        outputs={},
+        valid=True,
+        defaulted=False,
+        truncated=False,
+        score=advantage,
+        advantage=advantage,
+    )
+
+
+def turns_of(crew, runner, policy):
+    """A few turns with advantages of either sign."""
+    asked = [request(b"what is it", seed, policy=policy) for seed in range(6)]
+    drawn = runner.run(crew.engines["small"].generate(asked))
+    return asked, drawn, [turn(c, q, policy, (-1.0) ** i) for i, (c, q) in enumerate(zip(drawn, asked, strict=True))]
+
+
+def test_a_step_of_training_reaches_the_engine(crew, runner):
+    """Roll out, update, sync: the engine then serves exactly what a learner in this process arrives at."""
+    asked, before, turns = turns_of(crew, runner, "Solver")
+    metrics = runner.run(crew.learners["Solver"].update(turns))
+    gap = runner.run(crew.sync("Solver"))
+    after = runner.run(crew.engines["small"].generate(asked))
+
+    torch.set_num_threads(1)
+    local = HfEngine(SYSTEM.models["small"], ["Solver"], "")
+    assert before == local.generate(asked)
+    assert metrics.updates == 1
+    assert gap < 1e-4
+    assert {completion.weights_version for completion in after} == {1}
+    learner = Learner(SYSTEM.policies["Solver"], SYSTEM.models["small"], SYSTEM.agents, SYSTEM.train, "", 0)
+    learner.update(turns)
+    local.load_weights("Solver", learner.weights(), 1)
+    assert after == local.generate(asked)
+    assert after != before
+    (idle,) = runner.run(crew.engines["small"].generate([request(b"what is it", policy="Idle")]))
+    assert idle.weights_version == 0
+
+
+def test_the_canary_notices_foreign_weights(crew, runner):
+    foreign = {name: p.detach() for name, p in models.load_model(model(seed=9), "").named_parameters()}
+    engine, learner = crew.engines["small"], crew.learners["Critic"]
+    asked, completion = runner.run(engine.handle.ask("load_weights", "Critic", (3, pack(foreign))))
+    (theirs,) = runner.run(learner.logprobs([turn(completion, asked, "Critic", 0.0)]))
+    with pytest.raises(SyncError, match="'Critic' disagrees"):
+        compare("Critic", completion.logprobs, theirs, TOLERANCE["float32"])
+    assert runner.run(crew.sync("Critic")) < 1e-4  # the right ones repair it
+
+
+def test_a_checkpoint_moves_into_engine_and_learner(crew, runner, tmp_path):
+    learner, engine = crew.learners["Verifier"], crew.engines["small"]
+    start, trained = tmp_path / "start", tmp_path / "trained"
+    runner.run(learner.save(start))
+    asked, before, turns = turns_of(crew, runner, "Verifier")
+    runner.run(learner.update(turns))
+    runner.run(crew.sync("Verifier"))
+    runner.run(learner.save(trained))
+    after = runner.run(engine.generate(asked))
+
+    runner.run(engine.load("Verifier", start))
+    assert runner.run(engine.generate(asked)) == before
+    runner.run(engine.load("Verifier", trained, version=1))
+    assert runner.run(engine.generate(asked)) == after
+    runner.run(learner.load(start))
+    assert runner.run(crew.sync("Verifier")) < 1e-4
+    assert runner.run(engine.generate(asked)) == before
+
+
+def test_frozen_policies_have_no_learner(crew):
+    assert sorted(crew.learners) == ["Critic", "Solver", "Verifier"]

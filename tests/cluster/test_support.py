@@ -1,0 +1,52 @@
+"""What is refused before anything heavy starts."""
+
+import pytest
+
+from drmas_dsl.errors import UserError
+from drmas_dsl.graph.settings import Call, Model, Pool
+from runtime.cluster.support import gpus_here, require_gpus, require_supported
+from tests.cluster.systems import system
+from tests.engines.tiny import model
+
+
+def test_a_tiny_system_is_supported():
+    require_supported(system())
+
+
+@pytest.mark.parametrize(
+    ("models", "says", "fix"),
+    [
+        ({"m": Model("m", weights="a/b", engine=Call("sglang"))}, "'sglang' is not available", "--set m.engine=hf"),
+        ({"m": model("m", sharing="adapter")}, "`sharing = adapter` is not available", "sharing=none"),
+        ({"m": Model("m", weights={"path": "nowhere"})}, "no folder nowhere", "relative to the .mas file"),
+    ],
+)
+def test_what_cannot_be_had_is_named_with_a_way_out(models, says, fix):
+    with pytest.raises(UserError) as caught:
+        require_supported(system(models=models))
+    assert says in caught.value.message
+    assert fix in caught.value.help
+
+
+def test_missing_packages_are_named(monkeypatch):
+    find = "importlib.util.find_spec"
+    monkeypatch.setattr(find, lambda name: None if name in ("ray", "transformers") else object())
+    with pytest.raises(UserError, match="ray and transformers") as caught:
+        require_supported(system())
+    assert caught.value.help == "pip install 'drmasc[train]'"
+
+
+def test_gpus_that_are_not_there(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    greedy = system(pools=[Pool("main", gpus=4), Pool("small", cpus=1)])
+    with pytest.raises(UserError, match=r"ask for 4 GPUs, and there are 0: main \(4\)"):
+        require_supported(greedy)
+    require_supported(greedy, address="somewhere:6379")  # they may be there
+    require_gpus(greedy, 4)
+
+
+def test_visible_gpus_are_counted(monkeypatch):
+    for value, count in (("0,1,3", 3), ("", 0), ("-1", 0), ("GPU-8932f937", 1)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+        assert gpus_here() == count
