@@ -91,6 +91,7 @@ def run_one(graph: nx.MultiDiGraph, row: Mapping[str, Any], run: Path | None, fo
                 seed=system.train.seed,
                 engines=team.engines,
                 tokenizers=team.tokenizers,
+                evaluation=True,
             )
 
     (trajectory,) = asyncio.run(work())

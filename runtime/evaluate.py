@@ -77,7 +77,7 @@ async def evaluate(
         raise UserError(f"system {system.name} has no questions to evaluate on", "set task.test")
     results, seen = {}, []
     for name, call in system.task.test.items():
-        rows = load_rows(call, system.base)[: system.eval.limit]
+        rows = load_rows(call, system.base, system.plugins)[: system.eval.limit]
         trajectories = []
         for part in _parts(rows, max(1, TRAJECTORIES_AT_ONCE // system.eval.samples)):
             trajectories += await rollout(

@@ -64,7 +64,9 @@ def _lines(console: Console, steps: int) -> Show:
 
 def agent_table(metrics: Mapping[str, Any]) -> Table:
     """One row per agent: what it earned, how often it acted, how well-formed it was, and its gradient's norm."""
-    table = Table("agent", *(title for _, title in COLUMNS), "grad", "policy", box=SIMPLE_HEAD)
+    table = Table(
+        "agent", *(title for _, title in COLUMNS), "grad", "policy", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False
+    )
     for name, figures in metrics["agents"].items():
         policy = figures["policy"]
         norm = metrics["policies"].get(policy, {}).get("grad_norm")

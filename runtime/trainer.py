@@ -49,7 +49,9 @@ async def train(graph: nx.MultiDiGraph, folder: RunFolder, console: Console, res
             f"system {system.name} has no questions to train on", 'set task.train, e.g. dataset("rows.jsonl")'
         )
     check_eval(system)
-    sampler = QuestionSampler(load_rows(system.task.train, system.base), system.train.batch_size, system.train.seed)
+    sampler = QuestionSampler(
+        load_rows(system.task.train, system.base, system.plugins), system.train.batch_size, system.train.seed
+    )
     start, checkpoint = (folder.last_checkpoint() if resume else None) or (0, None)
     console.print(f"Starting {system.name} ...", highlight=False)
     async with open_team(system, checkpoint) as team, interruptible() as stop:
