@@ -69,6 +69,7 @@ def test_runs_with_small_weights(name):
     agents = system_of(compile_file(GRAPHS / f"{name}.mas")).agents
     graph = compile_file(GRAPHS / f"{name}.mas", [*small, *(f"{agent}.sampling.max_tokens=8" for agent in agents)])
     system = system_of(graph)
+    assert system.task.train is not None
     trajectories = rolled_out(graph, load_rows(system.task.train, system.base)[:2], 2)
     assert [trajectory.failed for trajectory in trajectories] == [None] * 4
     assert all(trajectory.turns and trajectory.reward == 0 for trajectory in trajectories)
