@@ -14,9 +14,7 @@ from runtime.learning import shards
 
 def adamw(parameters: Iterable[torch.nn.Parameter], optimizer: settings.Optimizer) -> torch.optim.AdamW:
     """The optimiser; its learning rate is set before every update."""
-    return torch.optim.AdamW(
-        parameters, lr=optimizer.lr, betas=optimizer.betas, weight_decay=optimizer.weight_decay, foreach=False
-    )
+    return torch.optim.AdamW(parameters, lr=optimizer.lr, betas=optimizer.betas, weight_decay=optimizer.weight_decay)
 
 
 def learning_rate(optimizer: settings.Optimizer, update: int, updates: int) -> float:
