@@ -6,6 +6,7 @@ own, since recovery works on the stack itself (`recovery.py`). No name, type or 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,15 +53,20 @@ def read_source(path: str) -> tuple[Source, list[Diagnostic]]:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         raise UserError(f"cannot read `{path}`: {getattr(error, 'strerror', None) or error}") from error
+    return decode(path, data)
+
+
+def decode(file: str, data: bytes) -> tuple[Source, list[Diagnostic]]:
+    """The bytes of a file as text, line ends normalised; bytes that are not UTF-8 are reported and replaced."""
     report = Report()
-    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    source = Source(path, text)
+    source = Source(file, data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n"))
     try:
         data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-        place = Span(path, len(before), len(before) + 1)
-        report.add("E0106", f"byte 0x{data[error.start]:02x} is not UTF-8; a `.mas` file is UTF-8 text", place)
+        skipped = 3 if data.startswith(BOM_UTF8) else 0  # which the codec leaves out of its count
+        before = data[: error.start + skipped].decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+        message = f"byte 0x{error.object[error.start]:02x} is not UTF-8; a `.mas` file is UTF-8 text"
+        report.add("E0106", message, Span(file, len(before), len(before) + 1))
     return source, report.diagnostics
 
 

@@ -77,3 +77,18 @@ def _margin(lines: list[str]) -> int:
         while not blanks.startswith(margin):
             margin = margin[:-1]
     return len(margin or "")
+
+
+def reindented(raw: str, indent: str, step: str) -> str:
+    r"""A text block, quotes included, moved so that it stands `step` further in than `indent`, with the same value.
+
+    One that begins on the line of its quotes stays as it is.
+    """
+    first, *lines = raw[3:-3].split("\n")
+    if first.strip() or not lines:
+        return raw
+    margin = _margin(lines)
+    moved = [f"{indent}{step}{line[margin:]}" if line.strip() else "" for line in lines]
+    if not lines[-1].strip():
+        moved[-1] = indent
+    return '"""\n' + "\n".join(moved) + '"""'
