@@ -16,6 +16,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m compileall -q drmas_dsl runtime
 	@touch $(READY)
 
 demo: setup
