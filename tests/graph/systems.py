@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import networkx as nx
+
 from drmas_dsl.diagnostics.diagnostic import Diagnostic
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.graph import settings as schema
@@ -88,3 +90,10 @@ def edges(lowered: Lowered) -> list[str]:
         word = "" if condition is None else " more" if condition == {"kind": "more"} else " if"
         found.append(f"{source} -> {target}{word}")
     return found
+
+
+def graphs_equal(one: nx.MultiDiGraph, two: nx.MultiDiGraph) -> bool:
+    """Whether two graphs have the same system, nodes and edges, in the same order."""
+    systems = one.graph["system"] == two.graph["system"]
+    nodes = list(one.nodes(data=True)) == list(two.nodes(data=True))
+    return systems and nodes and sorted(map(repr, one.edges(data=True))) == sorted(map(repr, two.edges(data=True)))
