@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from drmas_dsl.graph.conditions import bound_when
-from drmas_dsl.graph.walks import EdgeKey, Path, Walk, forward
+from drmas_dsl.graph.walks import Edge, EdgeKey, Path, Walk, forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ def names_of(graph: nx.MultiDiGraph) -> Names:
 
 def bindings(
     graph: nx.MultiDiGraph,
+    edges: Mapping[str, list[Edge]],
     walk: Walk,
     names: Names,
     arrivals: Mapping[EdgeKey, int],
@@ -83,12 +84,13 @@ def bindings(
             return facts & ~single | (facts & single) << size
         return facts
 
-    along = _along(graph, names, arrivals, bound_in)
+    along = _along(graph, edges, names, arrivals, bound_in)
     return forward(walk, (1 << size) - 1, transfer, along), transfer, along
 
 
 def _along(
     graph: nx.MultiDiGraph,
+    edges: Mapping[str, list[Edge]],
     names: Names,
     arrivals: Mapping[EdgeKey, int],
     bound_in: Mapping[str, tuple[frozenset[str], ...]],
@@ -99,36 +101,37 @@ def _along(
     total = {fork: names.mask(frozenset().union(*branches)) for fork, branches in bound_in.items()}
     keeps: dict[EdgeKey, int] = {}
     needs: dict[EdgeKey, list[int]] = {}
-    for node, data in graph.nodes(data=True):
-        if data["kind"] == "branch":
-            for order, bound in _by_conditions(graph, node):
+    for node, kind in graph.nodes(data="kind"):
+        if kind == "branch":
+            for order, bound in _by_conditions(edges[node]):
                 keeps[node, order] = ~names.mask(bound)
                 bits = [names.mask(frozenset({name})) for name in sorted(bound)]
                 needs[node, order] = [bit << size | bit << 2 * size for bit in bits]
-    for source, target, data in graph.edges(data=True):
-        key = (source, data["order"])
-        if key in arrivals:
-            fork = graph.nodes[target]["fork"]
-            others = total[fork] & ~names.mask(bound_in[fork][arrivals[key]])
-            keeps[key] = keeps.get(key, -1) & ~(others | others << size | others << 2 * size)
+    for (source, order), branch in arrivals.items():
+        for edge in edges[source]:
+            if edge.order == order:
+                fork = graph.nodes[edge.target]["fork"]
+                others = total[fork] & ~names.mask(bound_in[fork][branch])
+                keep = ~(others | others << size | others << 2 * size)
+                keeps[source, order] = keeps.get((source, order), -1) & keep
 
     def along(path: Path, facts: int) -> int:
         for key in path:
-            if any(not facts & need for need in needs.get(key, ())):
-                return 0
-            facts &= keeps.get(key, -1)
+            if key in keeps:
+                if key in needs and not all(facts & need for need in needs[key]):
+                    return 0
+                facts &= keeps[key]
         return facts
 
     return along
 
 
-def _by_conditions(graph: nx.MultiDiGraph, node: str) -> Iterator[tuple[int, frozenset[str]]]:
+def _by_conditions(edges: list[Edge]) -> Iterator[tuple[int, frozenset[str]]]:
     """What is bound on each edge of a branch, by its order."""
     known: frozenset[str] = frozenset()
-    for _, _, data in sorted(graph.out_edges(node, data=True), key=lambda edge: edge[2]["order"]):
-        condition = data["condition"]
-        here = known if condition is None else known | bound_when(condition, True)
+    for edge in edges:
+        here = known if edge.condition is None else known | bound_when(edge.condition, True)
         if here:
-            yield data["order"], here
-        if condition is not None:
-            known |= bound_when(condition, False)
+            yield edge.order, here
+        if edge.condition is not None:
+            known |= bound_when(edge.condition, False)

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import networkx as nx
 from jinja2 import nodes
 
 from drmas_dsl.diagnostics.diagnostic import Help, Label
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.graph.lowering import Lowered
 from drmas_dsl.graph.settings import Agent, Call, System
-from drmas_dsl.graph.walks import EdgeKey
 from drmas_dsl.semantics.checked import Checked
 from drmas_dsl.semantics.templates import TemplateError, parse_template
 
@@ -60,7 +58,7 @@ class Budget:
 def budgets(lowered: Lowered) -> list[Budget]:
     """The budget of every agent that the flow calls and whose model is known, in the order of the declarations."""
     system: System = lowered.graph.graph["system"]
-    histories = _histories(lowered.graph, lowered.arrivals, system)
+    histories = _histories(lowered, system)
     called = (agent for name, agent in system.agents.items() if name in histories)
     return [_budget(agent, system, histories[agent.name]) for agent in called if agent.model in system.models]
 
@@ -198,10 +196,10 @@ def _all(node: nodes.Node, kind: type) -> list:  # type: ignore[type-arg]
 # The longest history
 
 
-def _histories(graph: nx.MultiDiGraph, arrivals: Mapping[EdgeKey, int], system: System) -> dict[str, Length]:
+def _histories(lowered: Lowered, system: System) -> dict[str, Length]:
     """For each agent that is called, the longest history that a call of it can see."""
-    longest = _Longest(graph, arrivals, system)
-    before = longest.before(list(graph), {"n0": Length()})
+    graph = lowered.graph
+    before = _Longest(lowered, system).before(list(graph), {"n0": Length()})
     found: dict[str, Length] = {}
     for node, length in before.items():
         agent = graph.nodes[node].get("agent")
@@ -214,13 +212,14 @@ class _Longest:
     """Longest paths: nodes come in the order of their numbers, which only the ways back to a loop's head run against. So the
     longest iteration of each loop is found first, innermost loops first, and then counts as often as the loop runs."""
 
-    def __init__(self, graph: nx.MultiDiGraph, arrivals: Mapping[EdgeKey, int], system: System) -> None:
-        self.graph = graph
-        self.arrivals = arrivals
+    def __init__(self, lowered: Lowered, system: System) -> None:
+        self.nodes = lowered.graph.nodes
+        self.edges = lowered.edges
+        self.arrivals = lowered.arrivals
         self.system = system
         self.iteration: dict[str, Length] = {}
         bodies: dict[str, list[str]] = {}
-        for node, loops in graph.nodes(data="loops"):
+        for node, loops in self.nodes(data="loops"):
             for head in loops:
                 bodies.setdefault(head, []).append(node)
         for head in reversed(list(bodies)):
@@ -228,13 +227,12 @@ class _Longest:
             self.iteration[head] = self.longest_iteration(head, bodies[head])
 
     def longest_iteration(self, head: str, body: list[str]) -> Length:
-        inner = set(body)
-        starts = {target: Length() for _, target, order in self.graph.out_edges(head, data="order") if order == 0}
-        before = self.before(body, starts)
+        before = self.before(body, {edge.target: Length() for edge in self.edges[head][:1]})
         ends = (
-            self.behind(source, order, before[source])
-            for source, _, order in self.graph.in_edges(head, data="order")
-            if source in inner and source in before
+            self.behind(source, edge.order, length)
+            for source, length in before.items()
+            for edge in self.edges[source]
+            if edge.target == head
         )
         return max(ends, default=Length())
 
@@ -245,29 +243,30 @@ class _Longest:
         branches: dict[str, dict[int, Length]] = {}
         for node in nodes:
             if node in branches:
-                fork = self.graph.nodes[node]["fork"]
-                times = self.graph.nodes[fork]["copies"] or 1
+                fork = self.nodes[node]["fork"]
+                times = self.nodes[fork]["copies"] or 1
                 length = found[fork]
                 for end in branches[node].values():
                     length = length.plus(Length(end.tokens - found[fork].tokens, end.turns - found[fork].turns), times)
                 found[node] = length
             if node not in found:
                 continue
-            for _, target, order in self.graph.out_edges(node, data="order"):
-                if target not in inside or target in self.graph.nodes[node]["loops"]:
+            around = self.nodes[node]["loops"]
+            for edge in self.edges[node]:
+                if edge.target not in inside or edge.target in around:
                     continue
-                length = self.behind(node, order, found[node])
-                if (node, order) in self.arrivals:
-                    ends = branches.setdefault(target, {})
-                    number = self.arrivals[node, order]
+                length = self.behind(node, edge.order, found[node])
+                if (node, edge.order) in self.arrivals:
+                    ends = branches.setdefault(edge.target, {})
+                    number = self.arrivals[node, edge.order]
                     ends[number] = max(ends.get(number, Length()), length)
                 else:
-                    found[target] = max(found.get(target, Length()), length)
+                    found[edge.target] = max(found.get(edge.target, Length()), length)
         return found
 
     def behind(self, node: str, order: int, length: Length) -> Length:
         """The history behind a node, on its edge `order`."""
-        data = self.graph.nodes[node]
+        data = self.nodes[node]
         if data["kind"] == "call":
             return length.plus(Length(self.system.agents[data["agent"]].sampling.max_tokens, 1))
         if data["kind"] == "loop":

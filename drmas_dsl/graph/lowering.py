@@ -61,8 +61,9 @@ def lower(checked: Checked, report: Report) -> Lowered | None:
     graph = skeleton.graph
     graph.graph["system"] = checked.system
     names = names_of(graph)
-    walk = walk_of(graph, edges_of(graph), fine=False)
-    before, _, _ = bindings(graph, walk, names, skeleton.arrivals, skeleton.bound_in)
+    edges = edges_of(graph)
+    walk = walk_of(graph, edges, fine=False)
+    before, _, _ = bindings(graph, edges, walk, names, skeleton.arrivals, skeleton.bound_in)
     facts = {node: before[number] for number, (node, _) in enumerate(walk.states)}
     type_flow(checked, graph, names, facts, skeleton.pending, report)
     return Lowered(

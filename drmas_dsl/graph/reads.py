@@ -54,7 +54,7 @@ class _Reads:
         self.walk = walk
         self.states = walk.by_node()
         self.ways = walk.backwards()
-        found = bindings(lowered.graph, walk, lowered.names, lowered.arrivals, lowered.bound_in)
+        found = bindings(lowered.graph, lowered.edges, walk, lowered.names, lowered.arrivals, lowered.bound_in)
         self.facts, self.transfer, self.along = found
         self.first: dict[str, str] = {}
         for node in lowered.facts:

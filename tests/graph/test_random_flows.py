@@ -60,7 +60,7 @@ def test_walks_stay_within_what_the_analyses_know(text: str) -> None:
     found, _ = lowered(text)
     graph = finished(found.graph)
     fine = walk_of(graph, found.edges, fine=True)
-    facts, _, _ = bindings(graph, fine, found.names, found.arrivals, found.bound_in)
+    facts, _, _ = bindings(graph, found.edges, fine, found.names, found.arrivals, found.bound_in)
     at: dict[str, int] = {}
     for number, (node, _) in enumerate(fine.states):
         at[node] = at.get(node, 0) | facts[number]
