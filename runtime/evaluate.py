@@ -117,8 +117,8 @@ def summarise(system: System, trajectories: Sequence[Trajectory], questions: int
 def _usage(agent: str, price: Price, trajectories: Sequence[Trajectory]) -> Usage:
     turns = [turn for trajectory in trajectories for turn in trajectory.turns if turn.agent == agent]
     count = max(1, len(trajectories))
-    prompt = sum(len(turn.prompt_ids) for turn in turns) / count
-    response = sum(len(turn.response_ids) for turn in turns) / count
+    prompt = sum(turn.tokens[0] for turn in turns) / count
+    response = sum(turn.tokens[1] for turn in turns) / count
     cost = (prompt * price.prompt + response * price.response) * PER_MILLION
     return Usage(len(turns) / count, prompt, response, sum(turn.seconds for turn in turns) / count, cost)
 

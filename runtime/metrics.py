@@ -43,8 +43,8 @@ def _of_agent(turns: Sequence[tuple[Turn, float]], active: int, trajectories: in
         "default_share": _mean([turn.defaulted for turn, _ in turns]),
         "truncated_share": _mean([turn.truncated for turn, _ in turns]),
         "dropped_history": _mean([turn.dropped_history for turn, _ in turns]),
-        "prompt_tokens": _mean([len(turn.prompt_ids) for turn, _ in turns]),
-        "response_tokens": _mean([len(turn.response_ids) for turn, _ in turns]),
+        "prompt_tokens": _mean([turn.tokens[0] for turn, _ in turns]),
+        "response_tokens": _mean([turn.tokens[1] for turn, _ in turns]),
         "advantage_mean": centre,
         "advantage_std": math.sqrt(_mean([(a - centre) ** 2 for a in advantages])) if advantages else math.nan,
     }

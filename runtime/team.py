@@ -18,6 +18,7 @@ from drmas_dsl.graph.settings import System
 from runtime.cluster.cluster import cluster
 from runtime.cluster.handles import Actors, RemoteEngine, actors
 from runtime.cluster.support import require_supported
+from runtime.engines.openai import OpenAIEngine
 from runtime.learning.updates import UpdateMetrics
 from runtime.models import load_tokenizer
 from runtime.records import Turn
@@ -33,7 +34,7 @@ class Team:
     _served: dict[str, int] = field(default_factory=dict)  # policy -> version that its engine has
 
     @property
-    def engines(self) -> Mapping[str, RemoteEngine]:
+    def engines(self) -> Mapping[str, RemoteEngine | OpenAIEngine]:
         """Who generates."""
         return self.crew.engines
 
@@ -74,9 +75,7 @@ class Team:
                     f"{checkpoint} has no policy {policy.name}", "it is the checkpoint of another system or sharing"
                 )
         await asyncio.gather(*(learner.load(checkpoint / name) for name, learner in self.crew.learners.items()))
-        await asyncio.gather(
-            *(self.engines[policy.model].load(policy.name, checkpoint / policy.name) for policy in trained)
-        )
+        await asyncio.gather(*(self.crew.load(policy, checkpoint / policy.name) for policy in trained))
 
 
 @asynccontextmanager

@@ -19,7 +19,9 @@ from runtime.cluster.cluster import Cluster
 from runtime.cluster.failures import received
 from runtime.cluster.placement import Member, Seat, seats
 from runtime.cluster.sync import TOLERANCE, compare
+from runtime.engines.openai import OpenAIEngine
 from runtime.engines.protocol import Completion, Request
+from runtime.models import is_remote
 from runtime.records import Turn
 
 if TYPE_CHECKING:
@@ -55,10 +57,6 @@ class RemoteEngine:
         completions: list[Completion | Exception] = await self.handle.ask("generate", list(requests))
         return completions
 
-    async def load(self, policy: str, folder: Path, version: int = 0) -> None:
-        """Serve a policy with the weights of a folder in the Hugging Face layout."""
-        await self.handle.ask("load_folder", policy, str(folder), version)
-
 
 class RemoteLearner:
     """One policy's learner."""
@@ -89,8 +87,12 @@ class RemoteLearner:
 class Actors:
     """`engines` by model, `learners` by policy (only those that are trained)."""
 
-    engines: Mapping[str, RemoteEngine]
+    engines: Mapping[str, RemoteEngine | OpenAIEngine]
     learners: Mapping[str, RemoteLearner]
+
+    async def load(self, policy: Policy, folder: Path, version: int = 0) -> None:
+        """Serve a policy with the weights of a folder in the Hugging Face layout."""
+        await self._engine(policy).handle.ask("load_folder", policy.name, str(folder), version)
 
     async def sync(self, policy: str) -> float:
         """Bring a policy's weights from its learner to its engine; the largest gap of the canary's log-probabilities.
@@ -99,12 +101,17 @@ class Actors:
             SyncError: the engine does not compute what the learner computes.
         """
         learner = self.learners[policy]
-        engine = self.engines[learner.policy.model]
+        engine = self._engine(learner.policy)
         # A reference goes in: the weights pass from one worker to the other without touching the driver.
         weights = learner.handle.send("weights")
         request, completion = await engine.handle.ask("load_weights", policy, weights)
         (theirs,) = await learner.logprobs([_canary_turn(learner.policy, request, completion)])
         return compare(policy, completion.logprobs, theirs, TOLERANCE[engine.model.dtype])
+
+    def _engine(self, policy: Policy) -> RemoteEngine:
+        engine = self.engines[policy.model]
+        assert isinstance(engine, RemoteEngine)  # what has weights here is served here
+        return engine
 
 
 @asynccontextmanager
@@ -126,13 +133,21 @@ async def actors(system: System, found: Cluster, learners: bool = True) -> Async
             starts.append(worker.open.remote(member.name, *_build(system, member, seat.threads)))
     try:
         await _started(starts)
-        yield Actors(
-            {m.model: RemoteEngine(handle, system.models[m.model]) for m, handle in handles.items() if not m.policy},
-            {m.policy: RemoteLearner(handle, system.policies[m.policy]) for m, handle in handles.items() if m.policy},
-        )
+        yield Actors(_engines(system, handles), _learners(system, handles))
     finally:
         for worker in workers:
             ray.kill(worker)
+
+
+def _engines(system: System, handles: Mapping[Member, Handle]) -> dict[str, RemoteEngine | OpenAIEngine]:
+    return {
+        name: OpenAIEngine(model) if is_remote(model) else RemoteEngine(handles[Member(name)], model)
+        for name, model in system.models.items()
+    }
+
+
+def _learners(system: System, handles: Mapping[Member, Handle]) -> dict[str, RemoteLearner]:
+    return {m.policy: RemoteLearner(handle, system.policies[m.policy]) for m, handle in handles.items() if m.policy}
 
 
 async def _started(starts: Sequence[Any]) -> None:

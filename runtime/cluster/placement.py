@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Pool, System
 from runtime.cluster.cluster import Cluster
+from runtime.models import is_remote
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Seat:
 
 
 def seats(system: System, found: Cluster, learners: bool) -> list[Seat]:
-    """The workers of a system; with `learners` also those of its trained policies.
+    """The workers of a system; with `learners` also those of its trained policies. Remote models need none.
 
     Raises:
         UserError: the pools ask for more CPUs than the cluster has.
@@ -49,7 +50,7 @@ def seats(system: System, found: Cluster, learners: bool) -> list[Seat]:
         raise UserError(
             f"the pools ask for {wanted} CPUs, and the cluster has {found.cpus:g}", "lower `cpus` in `resources`"
         )
-    members = [Member(name) for name in system.models]
+    members = [Member(name) for name, model in system.models.items() if not is_remote(model)]
     if learners:
         members += [Member(policy.model, policy.name) for policy in system.policies.values() if not policy.frozen]
     pools = {member: _pool(system, member.model) for member in members}

@@ -13,7 +13,7 @@ from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, System
 from runtime.models import prepare
 
-ENGINES = {"hf": ("transformers", "torch")}  # engine -> packages that it needs
+ENGINES = {"hf": ("transformers", "torch"), "openai": ("aiohttp",)}  # engine -> packages that it needs
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 
 
@@ -69,7 +69,7 @@ def _require_engine(model: Model) -> None:
             f"model {model.name!r}: the engine {engine!r} is not available in this version",
             f"use one of {', '.join(sorted(ENGINES))}: `--set {model.name}.engine=hf`",
         )
-    extra = {"hf": "drmasc[train]"}.get(engine, f"drmasc[{engine}]")
+    extra = "drmasc[vllm]" if engine == "vllm" else "drmasc[train]"
     _require_packages(ENGINES[engine], f"the engine {engine!r} of model {model.name!r}", extra)
 
 

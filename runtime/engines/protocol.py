@@ -32,12 +32,14 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Completion:
     """The response with its end token, if it came; `logprobs` of each token under the distribution that was sampled
-    from; `finish` is "stop" (end token or stop text) or "length"."""
+    from (none from a remote model); `finish` is "stop" (end token or stop text) or "length". `usage`: tokens of prompt and
+    response as a remote server counts them, whose ids are bytes."""
 
     response_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     finish: Literal["stop", "length"]
     weights_version: int
+    usage: tuple[int, int] | None = None
 
 
 class Engine(Protocol):

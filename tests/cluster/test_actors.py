@@ -109,9 +109,9 @@ def test_a_checkpoint_moves_into_engine_and_learner(crew, runner, tmp_path):
     runner.run(learner.save(trained))
     after = runner.run(engine.generate(asked))
 
-    runner.run(engine.load("Verifier", start))
+    runner.run(crew.load(SYSTEM.policies["Verifier"], start))
     assert runner.run(engine.generate(asked)) == before
-    runner.run(engine.load("Verifier", trained, version=1))
+    runner.run(crew.load(SYSTEM.policies["Verifier"], trained, version=1))
     assert runner.run(engine.generate(asked)) == after
     runner.run(learner.load(start))
     assert runner.run(crew.sync("Verifier")) < 1e-4
