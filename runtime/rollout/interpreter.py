@@ -211,6 +211,7 @@ async def _call(trip: Walk, state: State) -> None:
         truncated=completion.finish == "length",
         dropped_history=prompt.dropped_history,
         seconds=perf_counter() - begin,
+        usage=completion.usage,
     )
     state.events.append(turn)
     state.latest[agent.name] = turn
