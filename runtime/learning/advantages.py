@@ -141,7 +141,7 @@ def group_relative(turns: Scored, norm: Normalization, lone: str = "raw") -> Flo
     kept = _kept(turns, centre, lone)
     advantage = x - np.where(centre.size > 1, centre.mean, 0.0)
     if norm.std != "none":
-        spread = statistics(turns, norm.std)
+        spread = centre if norm.std == norm.mean else statistics(turns, norm.std)
         kept &= _kept(turns, spread, lone)
         scale = np.where(spread.size > 1, spread.deviation, 1.0)
         kept &= scale > EPS

@@ -203,7 +203,7 @@ def test_a_hundred_thousand_turns_take_no_time():
             trained=np.ones(n, bool),
             shrunk=np.zeros(n, bool),
         )
-        start = time.perf_counter()
+        start = time.thread_time()  # other work on the machine does not count
         adv.group_relative(turns, NORMALIZATIONS["agent"])
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.thread_time() - start)
     assert min(seconds) < 0.02

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -19,7 +18,7 @@ from drmas_dsl.graph.serialize import to_json
 from drmas_dsl.graph.settings import Call
 from runtime.records import Trajectory
 from runtime.runfolder import write_trajectories
-from tests.graph.systems import system
+from tests.graph.systems import lowered, system
 from tests.learning.turns import make_turn
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "advantages.json").read_text())["cases"]
@@ -80,7 +79,7 @@ def test_a_run_brings_its_settings_frozen_agents_and_failures(tmp_path, capsys):
         policies={**base.policies, "B": frozen},
         train=dataclasses.replace(base.train, normalize=Call("stats", {"mean": "agent", "std": "none"})),
     )
-    graph = nx.MultiDiGraph()
+    graph = lowered("flow { A  B  return A.answer }")[0].graph
     graph.graph["system"] = run_system
     (tmp_path / "graph.json").write_text(to_json(graph, str(tmp_path)))
     trajectories = [
