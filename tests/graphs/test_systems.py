@@ -8,6 +8,8 @@ import pytest
 
 from drmas_dsl.compiler import check, compile_file
 from drmas_dsl.graph.execution import system_of
+from drmas_dsl.syntax.format import format_source
+from drmas_dsl.syntax.parser import read_source
 from graphs.data import make
 from runtime.data import load_rows
 
@@ -19,6 +21,12 @@ assert len(SYSTEMS) >= 6
 @pytest.mark.parametrize("path", SYSTEMS, ids=lambda path: path.stem)
 def test_system_has_no_finding(path):
     assert [(found.code, found.message) for found in check(path).diagnostics] == []
+
+
+@pytest.mark.parametrize("path", sorted(GRAPHS.rglob("*.mas")), ids=lambda path: path.stem)
+def test_file_is_formatted(path):
+    source, _ = read_source(str(path))
+    assert format_source(source)[0] == source.text
 
 
 @pytest.mark.parametrize("path", SYSTEMS, ids=lambda path: path.stem)
