@@ -64,7 +64,6 @@ def _lines(runs: dict[str, list[Run]], seeds: list[int]) -> list[str]:
             f"{agent}: well-formed, last 20 steps",
             lambda run, a=agent: mean(figures(run, "agents", a, "valid_share")[-20:]),
         )
-    row("seconds of a run", lambda run: run.seconds)
     return lines
 
 
