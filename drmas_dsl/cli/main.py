@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "train a system",
     "eval": "evaluate a system or a checkpoint of it",
     "run": "run one question through a system and print the trajectory",
+    "serve-retriever": "serve a corpus to the tool http_retriever",
     "advantages": "recompute advantages of recorded turns",
     "fmt": "format .mas files",
     "explain": "explain a finding's code or a setting",
@@ -43,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
         for name, summary in COMMANDS.items() if asked not in COMMANDS else [(asked, COMMANDS[asked])]:
             command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
             if name == asked:
-                module = importlib.import_module(f"drmas_dsl.cli.{name}")
+                module = importlib.import_module(f"drmas_dsl.cli.{name.replace('-', '_')}")
                 module.configure(command)
                 command.set_defaults(execute=module.run)
         arguments = parser.parse_args(argv)

@@ -167,9 +167,9 @@ def _record(cls: type, data: Mapping[str, Any]) -> Any:
 def _field(cls: type, key: str, value: Any) -> Any:
     if cls is schema.Task:
         if key == "train":
-            return None if value is None else Call(**value)
+            return None if value is None else _call(value)
         if key == "test":
-            return {name: Call(**call) for name, call in value.items()}
+            return {name: _call(call) for name, call in value.items()}
         return value
     if cls is schema.Model and key == "weights":
         return Call(**value) if isinstance(value, dict) and "function" in value else value
@@ -178,6 +178,17 @@ def _field(cls: type, key: str, value: Any) -> Any:
     if key in _NESTED and isinstance(value, dict):
         return _record(_NESTED[key], value)
     return tuple(value) if isinstance(value, list) else value
+
+
+def _call(data: Mapping[str, Any]) -> Call:
+    """A call, and those among its arguments."""
+    return Call(data["function"], {name: _argument(value) for name, value in data["args"].items()})
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_argument(item) for item in value]
+    return _call(value) if isinstance(value, dict) and value.keys() == {"function", "args"} else value
 
 
 def _system(data: Mapping[str, Any], base: str) -> System:

@@ -11,9 +11,11 @@ import re
 from typing import Any
 
 from drmas_dsl.diagnostics.diagnostic import Edit, Help
+from drmas_dsl.graph.datafiles import data_files, is_hub_id, is_pattern
 from drmas_dsl.graph.settings import Call
 from drmas_dsl.semantics.arguments import bind, check_argument, parameters_by_name
-from drmas_dsl.semantics.context import Context
+from drmas_dsl.semantics.constraints import check_call
+from drmas_dsl.semantics.context import Context, missing_file
 from drmas_dsl.semantics.expressions import typed_constant
 from drmas_dsl.semantics.functions import FUNCTIONS, OMITTED, Parameter, Signature
 from drmas_dsl.semantics.plugins import KINDS, installed_function
@@ -89,7 +91,7 @@ def bind_call(expr: ast.Expr, kind: str, context: Context) -> Call | None:
             continue
         args[name] = _default(parameter) if given is None else argument(given, parameter, signature, context)
         failed |= args[name] is BAD
-    if failed or not _check_parser(signature, expr, args, bound, context):
+    if failed or not check_call(signature, expr, args, bound, context.report):
         return None
     return Call(signature.name, args)
 
@@ -107,7 +109,10 @@ def argument(
         item = Parameter(parameter.name, parameter.type.removeprefix("list:"), None)
         items = [argument(part, item, signature, context) for part in given]
         return BAD if any(part is BAD for part in items) else items
-    if parameter.type in ("path", "package_path"):
+    if parameter.type.startswith("call:"):
+        call = bind_call(given, parameter.type.removeprefix("call:"), context)
+        return BAD if call is None else call
+    if parameter.type in ("path", "package_path", "data"):
         return _path(given, parameter, signature, context)
     if parameter.choices:
         return enumerated(given, parameter.name, parameter.choices, context)
@@ -129,9 +134,27 @@ def _path(given: ast.Expr, parameter: Parameter, signature: Signature, context: 
     text = given if isinstance(given, ast.Text) else ast.Text(found.value, False, (), given.span)
     if parameter.type == "package_path" and re.match(r"[A-Za-z_][\w.]+:", text.value):
         return text.value
+    if parameter.type == "data":
+        return _data(text, context)
     what = {"dataset": "dataset", "weights": "file of weights"}.get(signature.kind, "file")
     there = os.path.exists if signature.kind not in ("dataset", "weights") else os.path.isfile
     return context.value(text.value, text.span.file) if context.exists(text, what, there) else BAD
+
+
+def _data(text: ast.Text, context: Context) -> Any:
+    """The files of a dataset as a path value, or a hub id as it is; else `BAD` (reported)."""
+    absolute = context.absolute(text.value, text.span.file)
+    if "\0" in text.value or os.path.exists(absolute):
+        return context.value(text.value, text.span.file) if context.exists(text, "dataset", os.path.exists) else BAD
+    if is_pattern(text.value):
+        if data_files(absolute):
+            return context.value(text.value, text.span.file)
+        context.report.add("E0701", f"no file matches `{text.value}`", text.span)
+        return BAD
+    if is_hub_id(text.value, absolute):
+        return text.value
+    missing_file(text, absolute, "dataset", context.report)
+    return BAD
 
 
 def enumerated(expr: ast.Expr, name: str, choices: tuple[str, ...], context: Context) -> Any:
@@ -155,55 +178,3 @@ def enumerated(expr: ast.Expr, name: str, choices: tuple[str, ...], context: Con
     notes = [f"it is one of {listed(choices)}"] if match else []
     context.report.add("E0310", f"`{name}` cannot be `{value}`", expr.span, notes=notes, help=help)
     return BAD
-
-
-# What signatures cannot say of parsers
-
-
-def _check_parser(
-    signature: Signature,
-    call: ast.Call,
-    args: dict[str, Any],
-    bound: dict[str, ast.Expr | tuple[ast.Expr, ...]],
-    context: Context,
-) -> bool:
-    if signature.kind != "parser":
-        return True
-    if signature.name == "choice":
-        return _check_choice(call, args, bound, context)
-    place = bound.get("pattern")
-    if signature.name == "regex" and place is not None and not isinstance(place, tuple):
-        try:
-            re.compile(args["pattern"])
-        except (re.error, OverflowError, RecursionError) as error:
-            context.report.add("E0311", f"this is no regular expression: {error}", place.span)
-            return False
-    return True
-
-
-def _check_choice(
-    call: ast.Call, args: dict[str, Any], bound: dict[str, ast.Expr | tuple[ast.Expr, ...]], context: Context
-) -> bool:
-    report = context.report
-    options: list[str] = args["options"]
-    given = bound["options"]
-    places = [part.span for part in given] if isinstance(given, tuple) else [given.span] * len(options)
-    if not options:
-        report.add("E0311", "`choice` needs its options", call.span, help=Help('`choice("yes", "no")`'))
-        return False
-    seen: set[str] = set()
-    for option, span in zip(options, places, strict=True):
-        key = option.strip().casefold()
-        if not key or key in seen:
-            problem = "an option of `choice` is empty" if not key else f'"{option}" is given twice'
-            report.add("E0311", problem, span, notes=["options match stripped and without regard to case"])
-            return False
-        seen.add(key)
-    default = bound.get("default")
-    if default is None or isinstance(default, tuple) or args["default"] is None or args["default"] in options:
-        return True
-    match = nearest(args["default"], options)
-    help = Help(f'did you mean "{match}"?', (Edit(default.span, f'"{match}"'),)) if match else None
-    notes = ["the options are " + listed(options, quote='"')]
-    report.add("E0311", f'the default "{args["default"]}" is none of the options', default.span, notes=notes, help=help)
-    return False

@@ -1,4 +1,4 @@
-"""The columns of JSONL and CSV datasets, so that `task.x` can be checked before anything runs.
+"""The columns of datasets in JSONL and CSV files, so that `task.x` can be checked before anything runs.
 
 Reads the first rows only. What the runtime makes of a row is known here too: the published training files' nested
 columns come out flat (`env_kwargs`, `reward_model`), and every row has an `id`. Parquet is left to the runtime.
@@ -15,40 +15,62 @@ from pathlib import Path
 from typing import Any
 
 from drmas_dsl.diagnostics.diagnostic import Help
+from drmas_dsl.graph.datafiles import SUFFIXES, data_files, suffix_of
 from drmas_dsl.graph.settings import Call
 from drmas_dsl.semantics.context import Context
 from drmas_dsl.semantics.suggest import listed
 from drmas_dsl.syntax.source import Span
 
-ROWS = 1000
-SUFFIXES = (".jsonl", ".csv", ".parquet")
+ROWS = 1000  # of each file
+GYM_COLUMNS = frozenset({"id", "question", "answer", "data_source", "entry"})
 
 
-def columns_of(call: Call, span: Span, context: Context) -> tuple[str, frozenset[str]] | None:
-    """The file of a dataset as shown to the user, and its columns; None where they are not known. `span` is the
-    setting's value, where an unreadable file is reported."""
-    if call.function != "dataset":
-        return None
-    file = call.args["path"]["path"]
-    path = os.path.join(context.base, file)
-    suffix = os.path.splitext(file)[1].lower()  # noqa: PTH122
-    if suffix not in SUFFIXES:
-        help = Help(f"its name must end in {listed(SUFFIXES)}")
-        context.report.add("E0702", f"`{file}` is no dataset", span, help=help)
-        return None
-    if suffix == ".parquet":
-        return None
+def columns_of(call: Call, span: Span, context: Context) -> dict[str, frozenset[str]]:
+    """The columns of a call's datasets that are known, by their name as shown to the user. `span` is the setting's value,
+    where an unreadable file is reported."""
+    if call.function == "mix":
+        parts = [columns_of(part, span, context) for part in call.args["datasets"]]
+        return {name: columns for part in parts for name, columns in part.items()}
+    if call.function == "reasoning_gym":
+        return {f"reasoning_gym({call.args['task']})": GYM_COLUMNS}
+    if call.function != "dataset" or isinstance(call.args["path"], str):
+        return {}
+    shown = call.args["path"]["path"]
+    files = data_files(os.path.join(context.base, shown))
     try:
-        names = _jsonl(path) if suffix == ".jsonl" else _csv(path)
+        names = _columns(files)
     except (OSError, ValueError, csv.Error, RecursionError) as error:
-        context.report.add("E0702", f"`{file}` cannot be read: {_reason(error)}", span)
-        return None
+        context.report.add("E0702", f"`{shown}` cannot be read: {_reason(error)}", span)
+        return {}
+    except _NoDataset:
+        help = Help(f"its name must end in {listed(SUFFIXES)}")
+        context.report.add("E0702", f"`{shown}` is no dataset", span, help=help)
+        return {}
+    if names is None:
+        return {}
     if not names:
-        context.report.add("E0702", f"`{file}` has no rows", span)
-        return None
+        context.report.add("E0702", f"`{shown}` has no rows", span)
+        return {}
     if call.args["columns"]:
-        names = _chosen(call.args["columns"], names, file, span, context)
-    return file, frozenset(names) | {"id"}
+        names = _chosen(call.args["columns"], names, shown, span, context)
+    return {shown: frozenset(names) | {"id"}}
+
+
+class _NoDataset(Exception):
+    """A file with another suffix."""
+
+
+def _columns(files: list[str]) -> set[str] | None:
+    """The columns of the files together, by the first rows; None where one is Parquet."""
+    suffixes = {suffix_of(file) for file in files}
+    if not suffixes <= set(SUFFIXES):
+        raise _NoDataset
+    if ".parquet" in suffixes:
+        return None
+    names: set[str] = set()
+    for file in files:
+        names |= _jsonl(file) if suffix_of(file) == ".jsonl" else _csv(file)
+    return names
 
 
 def _reason(error: Exception) -> str:

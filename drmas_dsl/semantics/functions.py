@@ -3,8 +3,9 @@ algorithms and normalisations.
 
 The table is the language's side; the runtime holds the implementations under the same names, and a test compares the
 two, parameter by parameter. Types: int, float, bool, string, any, path (a file or folder, found from the file that
-names it), package_path (a path, or `installed_package:file`), enum, list:TYPE, TYPE? (also `none`); `*` before a name
-takes all further positional arguments as a list.
+names it), package_path (a path, or `installed_package:file`), data (files of a dataset, or a hub id), enum, call:KIND (a
+call of a function of that kind), list:TYPE, TYPE? (also `none`); `*` before a name takes all further positional arguments
+as a list.
 """
 
 from __future__ import annotations
@@ -117,21 +118,53 @@ _TABLE = (
         "http_retriever",
         "tool",
         (
-            _p("url", "string"),
+            _p("url", "string?", None),
             _p("top_k", "int", 3, 1),
             _p("timeout", "float", 10.0, 0),
             _p("retries", "int", 3, 0),
+            _p("urls", "list:string?", None),
         ),
         "string",
-        "Called with (query): the passages that a retrieval server finds.",
+        "Called with (query): the passages that a retrieval server finds; `url` names one, `urls` several to ask in turn.",
+    ),
+    Signature(
+        "bm25",
+        "tool",
+        (_p("corpus", "path"), _p("top_k", "int", 3, 1)),
+        "string",
+        "Called with (query): the passages of a corpus file that fit best, found in this process.",
     ),
     # Datasets.
     Signature(
         "dataset",
         "dataset",
-        (_p("path", "path"), _p("columns", "any", None)),
+        (
+            _p("path", "data"),
+            _p("columns", "list:string?", None),
+            _p("split", "string?", None),
+            _p("config", "string?", None),
+        ),
         "rows",
-        "Rows of a JSONL, CSV or Parquet file.",
+        "Rows of JSONL, CSV and Parquet files (one, a folder of them, or a pattern), or of a dataset of the hub.",
+    ),
+    Signature(
+        "mix",
+        "dataset",
+        (_p("*datasets", "list:call:dataset"), _p("weights", "list:float?", None)),
+        "rows",
+        "Rows of several datasets, drawn by weight; without weights by their sizes.",
+    ),
+    Signature(
+        "reasoning_gym",
+        "dataset",
+        (
+            _p("task", "string"),
+            _p("size", "int", 500, 1),
+            _p("seed", "int", 0, 0),
+            _p("options", "list:string?", None),
+        ),
+        "rows",
+        "Generated questions of a task of Reasoning Gym, graded by `reasoning_gym_score(result, task.entry)`.",
     ),
     # Weights.
     Signature(
@@ -250,4 +283,5 @@ FUNCTIONS: dict[tuple[str, str], Signature] = {(f.kind, f.name): f for f in _TAB
 TOOL_CALLS: dict[str, tuple[Parameter, ...]] = {
     "lookup": (_p("key", "any"), _p("facts", "any")),
     "http_retriever": (_p("query", "any"),),
+    "bm25": (_p("query", "any"),),
 }

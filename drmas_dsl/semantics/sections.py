@@ -57,9 +57,7 @@ def columns_by_file(node: Node, fields: Mapping[str, Any], context: Context) -> 
         if setting is None or call is None or str(call.args) in seen:
             continue
         seen.add(str(call.args))
-        found = columns_of(call, setting.value.span, context)
-        if found is not None:
-            columns[found[0]] = found[1]
+        columns |= columns_of(call, setting.value.span, context)
     return columns
 
 

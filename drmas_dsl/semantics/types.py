@@ -78,7 +78,7 @@ def declared(text: str) -> Type:
         return replace(declared(text[:-1]), optional=True)
     if text.startswith("list:"):
         return list_of(declared(text[5:]))
-    return Type({"path": "string", "package_path": "string", "enum": "string"}.get(text, text))
+    return Type({"path": "string", "package_path": "string", "data": "string", "enum": "string"}.get(text, text))
 
 
 def fits(actual: Type, wanted: Type) -> bool:

@@ -6,9 +6,8 @@ A tool may be a coroutine. One that cannot answer raises `ToolFailure`, and the 
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runtime.rollout.failures import ToolFailure
@@ -32,48 +31,40 @@ def _items(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-async def http_retriever(query: Any, *, url: str, top_k: int = 3, timeout: float = 10.0, retries: int = 3) -> str:
+async def http_retriever(
+    query: Any,
+    *,
+    url: str | None = None,
+    top_k: int = 3,
+    timeout: float = 10.0,
+    retries: int = 3,
+    urls: Sequence[str] | None = None,
+) -> str:
     """The passages that a retrieval server finds, numbered, a blank line between them.
 
     `POST url {"queries": [query], "topk": k, "return_scores": true}` gives `{"result": [[{"document": {"contents": …}}]]}`, as
     the server of Search-R1 does. One attempt takes at most `timeout` seconds; a connection that fails, a time-out, and
-    the statuses 429 and 5xx are tried again `retries` times, half a second and then twice as long apart.
+    the statuses 429 and 5xx are tried again `retries` times, at the next of `urls` or, where no other is up, after a
+    pause. A query that was answered is not sent again in the same run.
 
     Raises:
         ToolFailure: no attempt gave passages.
     """
-    import aiohttp
+    from runtime.retrieval.client import Settings, client
 
-    body = {"queries": [str(query)], "topk": top_k, "return_scores": True}
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout)) as session:
-        for attempt in range(retries + 1):
-            if attempt:
-                await asyncio.sleep(FIRST_PAUSE * 2 ** (attempt - 1))
-            try:
-                async with session.post(url, json=body) as response:
-                    if response.status == 200:
-                        return _passages(await response.json(content_type=None), url)
-                    problem = f"status {response.status}"
-                    if response.status != 429 and response.status < 500:
-                        break
-            except TimeoutError:
-                problem = f"no answer within {timeout:g} s"
-            except aiohttp.InvalidURL as error:
-                raise ToolFailure(f"{url!r} is no URL") from error
-            except (aiohttp.ClientError, OSError) as error:
-                problem = str(error) or type(error).__name__
-            except ValueError as error:
-                problem = f"not JSON ({error})"
-                break
-    raise ToolFailure(f"{url}: {problem} (attempts: {attempt + 1})")
+    servers = tuple(urls) if urls else (url,) if url else ()
+    if not servers:
+        raise ToolFailure("http_retriever has no server to ask")
+    return _numbered(await (await client(Settings(servers, top_k, timeout, retries))).passages(str(query)))
 
 
-FIRST_PAUSE = 0.5  # seconds before the second attempt
+def bm25(query: Any, *, corpus: str, top_k: int = 3) -> str:
+    """The passages of a corpus file that fit best by BM25, numbered, a blank line between them; an empty text where none
+    shares a word with the query."""
+    from runtime.retrieval.bm25 import open_index
+
+    return _numbered([hit.document["contents"] for hit in open_index(corpus).search(str(query), top_k)])
 
 
-def _passages(reply: Any, url: str) -> str:
-    try:
-        found = [hit["document"]["contents"] for hit in reply["result"][0]]
-    except (KeyError, IndexError, TypeError) as error:
-        raise ToolFailure(f'{url}: not {{"result": [[{{"document": {{"contents": …}}}}]]}}') from error
-    return "\n\n".join(f"[{place}] {contents}" for place, contents in enumerate(found, 1))
+def _numbered(passages: Sequence[str]) -> str:
+    return "\n\n".join(f"[{place}] {passage}" for place, passage in enumerate(passages, 1))

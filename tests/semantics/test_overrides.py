@@ -102,7 +102,8 @@ def test_paths_start_from_the_current_folder(tmp_path: Path, monkeypatch: pytest
     found = checked(
         there, TWO, 'task.train=dataset("rows.csv")', "m.weights=./weights", 'task.test=dataset("rows.csv")'
     )
-    assert found.system.task.train == Call("dataset", {"path": {"path": "../here/rows.csv"}, "columns": None})
+    none = dict.fromkeys(("columns", "split", "config"))
+    assert found.system.task.train == Call("dataset", {"path": {"path": "../here/rows.csv"}, **none})
     assert found.system.task.test["test"].args["path"] == {"path": "../here/rows.csv"}
     assert found.system.models["m"].weights == {"path": "../here/weights"}
 
