@@ -31,8 +31,8 @@ def weights(learner: Learner) -> torch.Tensor:
 # One batch, done again turn by turn without any of our code.
 
 
-def plain_step(algorithm: str, turns, steps: int = 1) -> torch.Tensor:
-    """Weights after `steps` AdamW steps on one batch, with the ratios of PPO against the start."""
+def plain_step(algorithm: str, turns, steps: int = 1) -> tuple[torch.Tensor, float]:
+    """Weights after `steps` AdamW steps on one batch, with the ratios of PPO against the start; the last gradient's norm."""
     model = load_model(MODEL, ".")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.999), weight_decay=0.0)
     high = 0.28 if algorithm == "dapo" else 0.2
@@ -56,9 +56,9 @@ def plain_step(algorithm: str, turns, steps: int = 1) -> torch.Tensor:
         total = total / (len(turns) * 16 if algorithm == "dr_grpo" else tokens)
         optimizer.zero_grad()
         total.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()]), float(norm)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -67,10 +67,11 @@ def test_a_plain_loop_takes_the_same_step(algorithm):
     learner = make_learner(Call(algorithm), micro_tokens=64)
     metrics = learner.update(turns)
     # A step of Adam from zero is lr * sign(gradient) nearly everywhere: an entry whose gradient is float noise may differ.
-    expected = plain_step(algorithm, turns)
+    expected, norm = plain_step(algorithm, turns)
     difference = (weights(learner) - expected).abs()
     assert difference.median() < 1e-7
     assert (difference > 1e-5).float().mean() < 1e-3
+    assert metrics.grad_norm == pytest.approx(norm, rel=1e-4)
     assert metrics.updates == 1
     assert metrics.tokens == sum(len(turn.response_ids) for turn in turns)
 
@@ -80,7 +81,7 @@ def test_ratios_are_against_the_policy_before_the_first_update():
     turns = [make_turn(prompt=6, response=5, seed=3, advantage=1.0)] * 2
     learner = make_learner(mini_updates=2)
     metrics = learner.update(turns)
-    difference = (weights(learner) - plain_step("grpo", turns[:1], steps=2)).abs()
+    difference = (weights(learner) - plain_step("grpo", turns[:1], steps=2)[0]).abs()
     assert (difference > 2e-5).float().mean() < 1e-2
     assert metrics.approx_kl != 0.0
 

@@ -92,6 +92,7 @@ def test_importance_weights_are_capped_and_detached():
     torch.autograd.backward(result.loss)
     assert new.grad is not None
     torch.testing.assert_close(new.grad, tensor([[-math.exp(0.5) / 2, -1.0]]))
+    assert not losses.importance_weights(new, engine, mask, 2.0).requires_grad
     off = policy_loss(new, new.detach(), tensor([1.0]), mask, engine_logprobs=engine, tis=None)
     assert float(off.loss.detach()) == -1.0
 
