@@ -108,7 +108,7 @@ class _Layout:
                 continue
             while comment is not None and comment.start < token.start:
                 written = text[comment.start : comment.end].rstrip()
-                if comment.own_line or kept < 0:
+                if comment.own_line or kept < 0 or i in self.leading:
                     self.leading.setdefault(i, []).append((written, text.count("\n", end, comment.start) > 1))
                 else:
                     self.trailing.setdefault(kept, []).append(written)
@@ -275,7 +275,7 @@ class _Layout:
             first = part if isinstance(part, int) else part.open
             blank = " " if position and self.spaced(first) else ""
             if isinstance(part, int):
-                if position and self.continues(part):
+                if position and part not in self.leading and not self.closed and self.continues(part):
                     self.new_line(indent + 1)
                     blank = ""
                 self.put(part, indent, blank)

@@ -103,11 +103,13 @@ class Recovery:
     # Panic
 
     def _value_missing(self, i: int) -> bool:
-        """Whether the name before token `i` began a line of its own, and what is missing stood before it: `a =⏎b = 1`."""
-        if i < 2 or self.tokens[i].type != "EQUAL":
+        """Whether the word before token `i` begins a setting or declaration of its own, and what is missing stood before it:
+        `a =⏎b = 1`."""
+        if i < 2 or self.tokens[i - 2].type not in _WANTS_MORE:
             return False
         before = self.tokens[i - 1]
-        return before.indent >= 0 and before.type in WORDS and self.tokens[i - 2].type in _WANTS_MORE
+        begins = self.tokens[i].type == "EQUAL" and before.indent >= 0 and before.type in WORDS
+        return begins or i - 1 in self.heads
 
     def _leave(self) -> None:
         """Fall back to the list of declarations."""
@@ -173,7 +175,7 @@ class Recovery:
             message = "this `}` closes nothing"
         elif early or (token.indent >= 0 and before.type in WORDS | SIGNS.keys() and not accepted & {"RBRACE", END}):
             span = Span(file, before.end, before.end)  # the line before breaks off
-            what = "a value" if early and before.type == "EQUAL" else "a name" if early else expected(accepted)
+            what = "a value" if early and before.type != "ARROW" else "a name" if early else expected(accepted)
             message = f"expected {what} after `{text[before.start : before.end]}`"
         elif token.type == BAD and written[:1].isdigit():
             message = f"`{written[:40]}` is neither a number nor a name"
@@ -189,7 +191,7 @@ class Recovery:
         token = self.tokens[i]
         written = self.source.text[token.start : token.end]
         place = Span(self.source.file, token.start, token.end)
-        hint = next((hint for start, hint in _HINTS.items() if written.startswith(start)), None)
+        hint = next((hint for start, hint in _HINTS.items() if self.source.text.startswith(start, token.start)), None)
         if hint and token.type in (BAD, "SLASH"):
             return Help(hint)
         if token.type == "IF" and i and self.tokens[i - 1].type == "ELSE":
