@@ -45,8 +45,9 @@ class Worker:
         """Build a member. `threads` is what its tensors may use, if it is large enough to gain from it."""
         member = await asyncio.get_running_loop().run_in_executor(self._builder, build, *args)
         self._members[name] = (member, ThreadPoolExecutor(member.concurrency))
-        largest = max(other.parameters for other, _ in self._members.values())
-        _use_threads(threads if largest >= _SMALL else 1)
+        if member.parameters:
+            largest = max(other.parameters for other, _ in self._members.values())
+            _use_threads(threads if largest >= _SMALL else 1)
 
     async def call(self, name: str, method: str, *args: Any) -> Any:
         """What a member's method gives."""

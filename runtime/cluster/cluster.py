@@ -1,7 +1,7 @@
 """Ray for the length of a `with`: started here and taken down again, or somebody else's and only joined.
 
-A Ray that is started here lives on this machine alone, in a folder of its own that goes with it, and says nothing. What runs on
-it is the business of `actors`.
+A Ray that is started here lives on this machine alone, in a folder of its own that goes with it, and says nothing. What runs
+on it is the business of `actors`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _joined(ray: Any, address: str) -> Iterator[Cluster]:
 def _started(ray: Any, system: System) -> Iterator[Cluster]:
     folder = _temp_folder()
     try:
-        with _lean():
+        with _lean(), _loopback():
             ray.init(
                 num_cpus=_cpus(system),
                 include_dashboard=False,
@@ -113,8 +113,8 @@ def _started(ray: Any, system: System) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def _lean() -> Iterator[None]:
-    """Ray without the processes that nobody asks here: its API server (started also without the dashboard), autoscaler and
-    log monitor. That halves its start. Ray has no setting for it; a Ray that has moved these methods starts in full.
+    """Ray without the processes that nobody asks here (its API server, started also without the dashboard, autoscaler and
+    log monitor), which halves its start. Ray has no setting for it; one that has moved these names starts in full.
     """
     from ray._private.node import Node
 
@@ -122,12 +122,20 @@ def _lean() -> Iterator[None]:
         node._webui_url = None
 
     instead = {"start_api_server": no_server, "start_monitor": _nothing, "start_log_monitor": _nothing}
-    if not all(hasattr(Node, name) for name in instead):
-        yield
-        return
     with contextlib.ExitStack() as stack:
-        for name, method in instead.items():
-            stack.enter_context(patch.object(Node, name, method))
+        if all(hasattr(Node, name) for name in instead):
+            for name, method in instead.items():
+                stack.enter_context(patch.object(Node, name, method))
+        yield
+
+
+@contextlib.contextmanager
+def _loopback() -> Iterator[None]:
+    """Let Ray know this machine as 127.0.0.1 and listen there alone: whoever reaches a Ray may run code in it."""
+    from ray._private import ray_constants
+
+    name = "ENABLE_RAY_CLUSTER"  # what Ray does on macOS and Windows
+    with patch.object(ray_constants, name, False) if hasattr(ray_constants, name) else contextlib.nullcontext():
         yield
 
 
@@ -149,18 +157,15 @@ def _temp_folder() -> str:
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
     """What Ray's processes inherit: quiet, and able to import these packages also where nothing is installed."""
-    paths = [_PACKAGES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    wanted = {**_QUIET, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update({name: value for name, value in wanted.items() if name == "PYTHONPATH" or before[name] is None})
+    before = dict(os.environ)
+    paths = [_PACKAGES, *filter(None, before.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ.update(_QUIET | before | {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))})
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in os.environ.keys() - before.keys():  # Ray leaves settings of its own, which would mark the next one
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextlib.contextmanager

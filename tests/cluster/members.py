@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 from drmas_dsl.errors import UserError
 
@@ -24,6 +25,11 @@ class Member:
 
     def refuse(self):
         raise UserError("no such agent", "name another")
+
+    def work(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(0.01)
 
     def die(self):
         os.kill(os.getpid(), signal.SIGKILL)

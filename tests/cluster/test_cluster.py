@@ -1,9 +1,12 @@
 """A Ray of our own leaves nothing behind, however the run ends; one that we join stays."""
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,17 +21,18 @@ ROOT = Path(__file__).parents[2]
 RUN = """
 import asyncio, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
+import ray
+from runtime.cluster.actors import Worker
 from runtime.cluster.cluster import cluster
-from runtime.cluster.handles import actors
+from tests.cluster.members import Member
 from tests.cluster.systems import system
-from tests.engines.tiny import request
 
 async def main():
-    with cluster(system()) as found:
-        async with actors(system(), found) as crew:
-            import ray
-            print("folder", ray._private.worker._global_node.get_session_dir_path(), flush=True)
-            await crew.engines["small"].generate([request(b"hi", n, policy="Solver", max_tokens=4000) for n in range(256)])
+    with cluster(system()):
+        worker = ray.remote(Worker).options(num_cpus=0).remote()
+        await worker.open.remote("member", Member, 1)
+        print("folder", ray._private.worker._global_node.get_session_dir_path(), flush=True)
+        await worker.call.remote("member", "work", 600)
 try:
     asyncio.run(main())
 except KeyboardInterrupt:
@@ -45,32 +49,28 @@ pytestmark = pytest.mark.ray
 
 
 def session(leader):
-    """Processes of a session that are no zombies."""
-    return [
-        process
-        for process in psutil.process_iter(["status"])
-        if process.info["status"] != psutil.STATUS_ZOMBIE and _session(process.pid) == leader
-    ]
+    """Command lines of a session's processes, by id."""
+    found = {}
+    for process in psutil.process_iter(["status", "cmdline"]):
+        with contextlib.suppress(ProcessLookupError):
+            if process.info["status"] != psutil.STATUS_ZOMBIE and os.getsid(process.pid) == leader:
+                found[process.pid] = " ".join(process.info["cmdline"] or ())
+    return found
 
 
-def _session(pid):
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
-
-
-def gone_within(seconds, leader):
+def gone_within(seconds, leader, kind=""):
     end = time.monotonic() + seconds
-    while time.monotonic() < end and session(leader):
+    while any(kind in line for line in session(leader).values()):
+        if time.monotonic() > end:
+            return False
         time.sleep(0.1)
-    return not session(leader)
+    return True
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
-def test_nothing_is_left_after(number):
-    """The signal comes in the middle of a generation; a terminal sends Ctrl-C to everybody in the group."""
-    child = subprocess.Popen(
+@pytest.fixture
+def child():
+    """A run whose worker is at work, in a session of its own; its Ray's folder."""
+    process = subprocess.Popen(
         [sys.executable, "-c", RUN],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -78,18 +78,33 @@ def test_nothing_is_left_after(number):
         start_new_session=True,
         cwd=ROOT,
     )
-    assert child.stdout is not None
-    first = child.stdout.readline()
-    assert first.startswith("folder "), first + child.stdout.read()
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    assert first.startswith("folder "), first + process.stdout.read()
     time.sleep(0.3)
-    assert len(session(child.pid)) > 3
-    for process in session(child.pid) if number == signal.SIGINT else [child]:
-        os.kill(process.pid, number)
-    output, _ = child.communicate(timeout=60)
-    assert gone_within(30, child.pid)
-    if number == signal.SIGINT:
-        assert output == "interrupted\n"
-        assert not Path(first.split()[1]).parent.exists()
+    assert any("ray::Worker" in line for line in session(process.pid).values())
+    yield process, Path(first.split()[1]).parent
+    process.kill()
+    process.wait()
+
+
+def test_nothing_is_left_after_ctrl_c(child):
+    """A terminal sends it to every process of the group; only the driver may answer."""
+    process, folder = child
+    for pid in session(process.pid):
+        os.kill(pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert output == "interrupted\n"
+    assert gone_within(30, process.pid)
+    assert not folder.exists()
+
+
+def test_workers_end_with_a_driver_that_was_killed(child):
+    """Ray's own small agents notice after some minutes."""
+    process, _ = child
+    process.kill()
+    process.wait()
+    assert gone_within(60, process.pid, "ray::Worker")
 
 
 def test_its_own_folder_environment_and_exceptions(monkeypatch):
@@ -100,22 +115,31 @@ def test_its_own_folder_environment_and_exceptions(monkeypatch):
         import ray
 
         assert found.started
+        assert ray.get_runtime_context().gcs_address.startswith("127.0.0.1:")
         folder = Path(ray._private.worker._global_node.get_session_dir_path()).parent
         assert folder.exists()
-        joined = subprocess.run(
-            [sys.executable, "-c", JOIN],
-            env={**before, "RAY_ADDRESS": ray.get_runtime_context().gcs_address},
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            check=False,
-        )
-        assert (joined.stdout, joined.stderr) == ("joined\n", "")
-        assert ray.cluster_resources()["CPU"] == found.cpus  # it is still there
         raise ZeroDivisionError
     assert not folder.exists()
     assert not ray.is_initialized()
     assert dict(os.environ) == before
+
+
+def test_a_ray_that_is_there_is_joined_and_stays():
+    import ray
+
+    folder = tempfile.mkdtemp()  # pytest's are too long for sockets
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=folder)
+    try:
+        address = ray.get_runtime_context().gcs_address
+        environment = {**os.environ, "RAY_ADDRESS": address}
+        joined = subprocess.run(
+            [sys.executable, "-c", JOIN], env=environment, capture_output=True, text=True, cwd=ROOT, check=False
+        )
+        assert joined.stdout == "joined\n", joined.stderr
+        assert ray.cluster_resources()["CPU"] == 2  # it is still there
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_an_address_where_nobody_answers():

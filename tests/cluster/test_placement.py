@@ -65,6 +65,6 @@ def test_everybody_sits_once_and_fits(agents, cpus, gpus, own):
     parts = seats(everybody, found(float(cpus), float(gpus)), learners=True)
     members = [member for seat in parts for member in seat.members]
     assert len(members) == len(set(members)) == agents + 1
-    assert sum(seat.cpus for seat in parts) <= cpus
-    assert sum(seat.gpus for seat in parts) <= gpus
+    assert round(sum(seat.cpus for seat in parts), 6) <= cpus
+    assert round(sum(seat.gpus for seat in parts), 6) <= gpus
     assert all(seat.cpus > 0 and seat.threads >= 1 for seat in parts)
