@@ -119,7 +119,7 @@ def _chosen(columns: list[Any], names: set[str], file: str, span: Span, context:
     for item in columns:
         new, _, old = (part.strip() for part in str(item).partition("="))
         chosen.add(new)
-        if (old or new) not in names:
+        if (old or new).partition(".")[0] not in names and (old or new) not in names:
             known = sorted(names)
             help = Help(f"its columns are {listed(known)}")
             context.report.add("E0703", f"the dataset `{file}` lacks a column `{old or new}`", span, help=help)

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from drmas_dsl.diagnostics.diagnostic import Help
-from drmas_dsl.graph.settings import BLOCKS, Agent, Call, Model, Output, Tool
+from drmas_dsl.graph.settings import BLOCKS, Agent, Model, Output, Tool
 from drmas_dsl.semantics.calls import BAD, bind_call
 from drmas_dsl.semantics.context import Context
 from drmas_dsl.semantics.declarations import Program
@@ -163,18 +163,20 @@ def tools_of(
     tools: dict[str, Tool] = {}
     calls: dict[str, Signature] = {}
     for name, declaration in program.tools.items():
-        call = bind_call(overrides.get(name, declaration.value), "tool", context)
-        if call is None:
-            continue
-        tools[name] = Tool(name, call)
-        calls[name] = _tool_call(name, call, context)
+        value = overrides.get(name, declaration.value)
+        call = bind_call(value, "tool", context)
+        if call is not None:
+            tools[name] = Tool(name, call)
+        if (signature := _tool_call(name, value, context)) is not None:  # also where its settings are wrong
+            calls[name] = signature
     return tools, calls
 
 
-def _tool_call(name: str, call: Call, context: Context) -> Signature:
-    if ("tool", call.function) in FUNCTIONS:
-        built_in = FUNCTIONS["tool", call.function]
-        return Signature(name, "tool", TOOL_CALLS[call.function], built_in.returns, built_in.doc)
-    function = context.plugins.get(call.function) or installed_function(call.function)
-    assert function is not None  # it was bound
-    return dataclasses.replace(function.tool_call(), name=name)
+def _tool_call(name: str, value: ast.Expr, context: Context) -> Signature | None:
+    """The signature of a tool's calls, by the function that its declaration names; None where there is none."""
+    called = value.function.name if isinstance(value, ast.Call) else value.name if isinstance(value, ast.Name) else ""
+    if ("tool", called) in FUNCTIONS:
+        built_in = FUNCTIONS["tool", called]
+        return Signature(name, "tool", TOOL_CALLS[called], built_in.returns, built_in.doc)
+    function = context.plugins.get(called) or installed_function(called)
+    return None if function is None else dataclasses.replace(function.tool_call(), name=name)

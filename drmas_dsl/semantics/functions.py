@@ -112,6 +112,13 @@ _TABLE = (
         "f1", "reward", (_p("answer", "any"), _p("gold", "any")), "float", "Token F1 after the SQuAD normalisation."
     ),
     Signature("equal", "reward", (_p("answer", "any"), _p("gold", "any")), "float", "1 where equal as stripped texts."),
+    Signature(
+        "reasoning_gym_score",
+        "reward",
+        (_p("answer", "any"), _p("entry", "any")),
+        "float",
+        "What the verifier of a `reasoning_gym(…)` task gives for an answer to the row with this `task.entry`.",
+    ),
     # Tools: called in the flow as `x = tool(…)` with the arguments that follow the bound ones.
     Signature("lookup", "tool", (), "string", "Called with (key, facts): the fact's value, or `unknown`."),
     Signature(

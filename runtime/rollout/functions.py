@@ -30,6 +30,7 @@ BUILT_IN: dict[tuple[str, str], Function] = {
         for f in (reducers.vote, reducers.first, reducers.best, reducers.concat, reducers.count)
     },
     **{("reward", f.__name__): f for f in (rewards.math_equal, rewards.exact_match, rewards.f1, rewards.equal)},
+    ("reward", "reasoning_gym_score"): rewards.reasoning_gym_score,
     **{("tool", f.__name__): f for f in (tools.lookup, tools.http_retriever, tools.bm25)},
 }
 ENTRY_POINTS = "drmasc.functions"

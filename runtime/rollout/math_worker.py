@@ -1,6 +1,6 @@
-"""The process that `grader` asks: one JSON line `[answer, gold]` in, one line `true` or `false` out, until stdin ends.
+"""The process in which `grader` has answers compared: one JSON line `[answer, gold]` in, one line `true` or `false` out.
 
-Run by path and on its own, it imports nothing of the runtime. It has no time limit: whoever asks kills it.
+It lives until stdin ends. It has no time limit: whoever asks kills it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _parsed(text: str) -> list[object]:
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    print("ready", flush=True)
+    print('"ready"', flush=True)
     for line in sys.stdin:
         answer, gold = json.loads(line)
         try:

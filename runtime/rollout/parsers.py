@@ -34,8 +34,8 @@ def choice(
 
 
 def boxed(text: str, after: str | None = None) -> str | None:
-    """The content of the last `\\boxed{…}` whose braces close."""
-    text = _behind(text, after)
+    """The content of the last `\\boxed{…}` whose braces close; what stands before a `</think>` is no answer."""
+    text = _behind(text, after or ("think" if "</think>" in text else None))
     start = text.rfind(_BOXED)
     while start >= 0:
         inside = start + len(_BOXED)

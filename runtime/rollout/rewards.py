@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from runtime.rollout.grader import mathematically_equal
+from runtime.rollout import parsers
+from runtime.rollout.grader import mathematically_equal, verified
 
 
 def math_equal(answer: Any, gold: Any) -> float:
-    """1 where both are mathematically equal (LaTeX or plain)."""
+    """1 where both are mathematically equal (LaTeX or plain). Of a text with `\\boxed{…}`, its last one behind any thinking
+    counts."""
     return _against(_math_equal, answer, gold)
 
 
@@ -35,6 +37,12 @@ def equal(answer: Any, gold: Any) -> float:
     return _against(lambda a, g: float(a.strip() == g.strip()), answer, gold)
 
 
+def reasoning_gym_score(answer: Any, entry: Any) -> float:
+    """What Reasoning Gym's verifier gives for an answer to a row of `reasoning_gym(…)`, from 0 to 1: `entry` is the row's
+    column of that name."""
+    return 0.0 if answer is None or entry is None else verified(_text(answer), entry)
+
+
 def _against(score: Callable[[str, str], float], answer: Any, gold: Any) -> float:
     golds = gold if isinstance(gold, (list, tuple)) else [gold]
     if answer is None:
@@ -48,6 +56,7 @@ def _text(value: Any) -> str:
 
 
 def _math_equal(answer: str, gold: str) -> float:
+    answer, gold = (parsers.boxed(text) or text for text in (answer, gold))
     return 1.0 if answer.strip() == gold.strip() else float(mathematically_equal(answer, gold))
 
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Call
 from runtime.data import QuestionSampler, load_rows
+from runtime.datasets.files import Row
 
 
-def load(folder: Path, name: str, text: str, **args: Any) -> list[dict[str, Any]]:
+def load(folder: Path, name: str, text: str, **args: Any) -> list[Row]:
     (folder / name).write_text(text, encoding="utf-8")
-    return load_rows(Call("dataset", {"path": {"path": name}, "columns": None, **args}), str(folder))
+    return list(load_rows(Call("dataset", {"path": {"path": name}, **args}), str(folder)))
 
 
 ROWS = [{"question": "1 + 1?", "answer": "2"}, {"question": 'é, "x"', "answer": "3"}]
@@ -37,8 +38,8 @@ def test_csv(tmp_path: Path):
 
 def test_parquet(tmp_path: Path):
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
-    rows = load_rows(Call("dataset", {"path": {"path": "rows.parquet"}, "columns": None}), str(tmp_path))
-    assert rows == [{**row, "id": str(n)} for n, row in enumerate(ROWS)]
+    rows = load_rows(Call("dataset", {"path": {"path": "rows.parquet"}}), str(tmp_path))
+    assert list(rows) == [{**row, "id": str(n)} for n, row in enumerate(ROWS)]
 
 
 def test_the_references_rows_come_out_flat(tmp_path: Path):
