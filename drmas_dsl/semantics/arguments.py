@@ -7,9 +7,10 @@ of settings.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
-from drmas_dsl.diagnostics.diagnostic import Help
+from drmas_dsl.diagnostics.diagnostic import Help, Label
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.semantics.functions import REQUIRED, Parameter, Signature
 from drmas_dsl.semantics.suggest import unknown
@@ -126,6 +127,7 @@ def check_range(
     report: Report,
     above: bool = False,
     unit: str = "",
+    labels: Iterable[Label] = (),
 ) -> bool:
     """Report a number outside of [low, high], or (low, high] with `above`."""
     too_low = low is not None and (value <= low if above else value < low)
@@ -138,5 +140,6 @@ def check_range(
     if high is not None:
         bounds.append(f"at most {high:g}")
     wanted = " and ".join(bounds) or "finite"
-    report.add("E0302", f"`{name}` is {wanted}{f' ({unit})' if unit else ''}, not {value:g}", span)
+    shown = f"{wanted} ({unit})" if unit else wanted
+    report.add("E0302", f"`{name}` has to be {shown}, not {value:g}", span, labels=labels)
     return False

@@ -7,16 +7,16 @@ that exist are the caller's `Scope`; a call's arguments are matched in `argument
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drmas_dsl.diagnostics.diagnostic import Edit, Help
+from drmas_dsl.diagnostics.diagnostic import Edit, Help, Label
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.graph.expressions import const
 from drmas_dsl.graph.settings import Expression
 from drmas_dsl.semantics.arguments import bind, check_argument, parameters_by_name
+from drmas_dsl.semantics.folding import OPERATIONS, UNKNOWN, constant_value
 from drmas_dsl.semantics.functions import FUNCTIONS, OMITTED, Signature
 from drmas_dsl.semantics.plugins import installed_function
 from drmas_dsl.semantics.suggest import listed, nearest, unknown
@@ -49,17 +49,16 @@ class Typed:
     @property
     def is_constant(self) -> bool:
         """Whether the value is known at compile time."""
-        return self.type.kind != "any" and _constant_value(self.expression) is not _UNKNOWN
+        return self.type.kind != "any" and constant_value(self.expression) is not UNKNOWN
 
     @property
     def value(self) -> Any:
         """The value of a constant."""
-        return _constant_value(self.expression)
+        return constant_value(self.expression)
 
 
 # What an expression with an error in it is worth: it goes with everything, so that one mistake is one finding.
 WRONG = Typed(ANY, const(None))
-_UNKNOWN: Any = object()
 # The value of a param that is wrong (reported where it is declared or overridden).
 FAILED: Any = type("Failed", (), {"__repr__": lambda self: "failed"})()
 
@@ -115,7 +114,7 @@ def typed_constant(
     if found.is_constant:
         return found
     failed = any(params.get(name) is FAILED for name in names_in(expr))
-    if len(report.diagnostics) == before and not failed:
+    if len(report.diagnostics) == before and not failed and found is not WRONG:
         report.add("E0307", "this is not known at compile time", expr.span, help=Help("write a number or a param"))
     return None
 
@@ -284,6 +283,8 @@ def _unary(expr: ast.Unary, scope: Scope, report: Report) -> Typed:
 def _binary(expr: ast.Binary, scope: Scope, report: Report) -> Typed:
     left, right = typed(expr.left, scope, report), typed(expr.right, scope, report)
     op = expr.op
+    if op == "=":  # written for `==`, which the parser has reported
+        return WRONG
     result = BOOL
     if op in ("and", "or"):
         _want_bool(left, expr.left.span, f"what `{op}` joins", report)
@@ -315,23 +316,24 @@ def _comparison(expr: ast.Binary, left: Typed, right: Typed, report: Report) -> 
     """Report a comparison of unlike types, or one that a choice can never make true."""
     ordering = expr.op not in ("==", "!=")
     if not alike(left.type, right.type):
-        notes = ()
         help = None
         if "list" in (left.type.kind, right.type.kind):
             help = Help("reduce the list to one value: `vote(…)`, `first(…)` or `count(…)`")
-        report.add("E0305", f"{_a(left.type)} is compared with {_a(right.type)}", expr.span, notes=notes, help=help)
+        labels = [Label(expr.left.span, _a(left.type)), Label(expr.right.span, _a(right.type))]
+        message = f"{_a(left.type)} is compared with {_a(right.type)}"
+        report.add("E0305", message, expr.span, labels=labels, help=help)
     elif ordering and {left.type.kind, right.type.kind} & {"bool", "list"}:
         report.add("E0305", f"`{expr.op}` orders numbers and strings, not {left.type}", expr.span)
     elif left.type.choices and right.type.choices:
         if not set(left.type.choices) & set(right.type.choices):
             report.add("E0304", f"{left.type} is never {right.type}", expr.span)
     elif left.type.choices and isinstance(expr.right, ast.Text):
-        _choice(left.type, expr.right, ordering, report)
+        _choice(expr.left, left.type, expr.right, ordering, report)
     elif right.type.choices and isinstance(expr.left, ast.Text):
-        _choice(right.type, expr.left, ordering, report)
+        _choice(expr.right, right.type, expr.left, ordering, report)
 
 
-def _choice(type: Type, text: ast.Text, ordering: bool, report: Report) -> None:
+def _choice(expr: ast.Expr, type: Type, text: ast.Text, ordering: bool, report: Report) -> None:
     if ordering or text.value in type.choices:
         return
     match = nearest(text.value, type.choices)
@@ -339,49 +341,36 @@ def _choice(type: Type, text: ast.Text, ordering: bool, report: Report) -> None:
     help = Help(f'did you mean "{match}"?' if match else f"it is {type}, or none", edits)
     report.add(
         "E0304",
-        f'it is never "{text.value}"',
+        f'{_shown(expr)} is never "{text.value}"',
         text.span,
         notes=("the choices are " + listed(type.choices, quote='"'),),
         help=help,
     )
 
 
+def _shown(expr: ast.Expr) -> str:
+    """A name for a message."""
+    match expr:
+        case ast.Name(name=name):
+            return f"`{name}`"
+        case ast.Attribute(value=ast.Name(name=owner), name=name):
+            return f"`{owner}.{name.name}`"
+    return "this"
+
+
 # Folding
-
-
-def _truth(value: Any) -> bool:
-    return value is True
-
-
-_FOLD: dict[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "%": operator.mod,
-    "neg": operator.neg,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "not": lambda value: not _truth(value),
-    "and": lambda left, right: _truth(left) and _truth(right),
-    "or": lambda left, right: _truth(left) or _truth(right),
-}
 
 
 def _folded(found: Typed, span: Span, report: Report) -> Typed:
     """The same, as a constant where every operand is one."""
     op = found.expression["op"]
-    values = [_constant_value(argument) for argument in found.expression["args"]]
-    if any(value is _UNKNOWN for value in values):
+    values = [constant_value(argument) for argument in found.expression["args"]]
+    if any(value is UNKNOWN for value in values):
         return found
     if None in values and op not in ("==", "!=", "not", "and", "or"):
         return Typed(found.type, found.expression)
     try:
-        value = _FOLD[op](*values)
+        value = OPERATIONS[op](*values)
     except ZeroDivisionError:
         report.add("E0308", "division by zero", span)
         return WRONG
@@ -389,15 +378,6 @@ def _folded(found: Typed, span: Span, report: Report) -> Typed:
         report.add("E0308", "this has no value", span)
         return WRONG
     return Typed(found.type, const(value))
-
-
-def _constant_value(expression: Expression) -> Any:
-    if expression["kind"] == "const":
-        return expression["value"]
-    if expression["kind"] == "list":
-        values = [_constant_value(item) for item in expression["items"]]
-        return _UNKNOWN if any(value is _UNKNOWN for value in values) else values
-    return _UNKNOWN
 
 
 # Calls

@@ -99,4 +99,7 @@ def _range(declaration: ast.ParamDecl, expr: ast.Expr, value: Any, context: Cont
         span = declaration.low.span.to(declaration.high.span)
         context.report.add("E0302", f"no value is between {low:g} and {high:g}", span)
         return
-    check_range(declaration.name.name, value, low, high, expr.span, context.report)
+    assert declaration.low is not None
+    assert declaration.high is not None
+    labels = [Label(declaration.low.span.to(declaration.high.span), "its range")]
+    check_range(declaration.name.name, value, low, high, expr.span, context.report, labels=labels)

@@ -287,7 +287,7 @@ class _Reader:
             notes.append(f"`{name}` is {scope.others[name]}; prompts do not see it")
         message = f"prompts have no `{name}`"
         help = self.raw(start)
-        if help is not None and nearest(name, self.names.known) is None:
+        if help is not None and (len(name) < 3 or nearest(name, self.names.known) is None):
             self.report.add("E0402", message, span, notes=notes, help=help)
         else:
             unknown(self.report, "E0402", message, name, span, self.names.known, notes=notes)

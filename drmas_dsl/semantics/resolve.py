@@ -13,7 +13,7 @@ from os.path import abspath, dirname
 from drmas_dsl.diagnostics.diagnostic import Diagnostic, Help
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.graph.patterns import statements, variables_of
-from drmas_dsl.graph.settings import Agent, Model, System, Train
+from drmas_dsl.graph.settings import BLOCKS, Agent, Model, System, Train
 from drmas_dsl.semantics.checked import Checked, PromptRead
 from drmas_dsl.semantics.context import OVERRIDE, Context
 from drmas_dsl.semantics.declarations import Program, load
@@ -26,6 +26,7 @@ from drmas_dsl.semantics.prompts import PromptNames, check_prompt
 from drmas_dsl.semantics.sections import columns_by_file, datasets_of, eval_of, pools_of, task_of, train_of
 from drmas_dsl.semantics.training import check_agent, check_aggregate, check_model, check_train, policies_of
 from drmas_dsl.semantics.types import ANY, Type
+from drmas_dsl.semantics.values import values
 from drmas_dsl.semantics.walk import names_in
 from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.source import Source, Span
@@ -131,6 +132,7 @@ def _check_shapes(program: Program, own: Mapping[str, Node], sections: Mapping[s
     for name, node in own.items():
         kind = program.entities[name].kind
         check_shape(kind, f"{kind} `{name}`", node, context)
+        values(BLOCKS[kind], f"{kind} `{name}`", node, name, context)  # findings speak of who wrote it, not of heirs
     for kind, node in sections.items():
         check_shape(kind, f"`{kind}`", node, context)
 
