@@ -91,6 +91,9 @@ def _apply(override: Override, targets: Targets, source: Source, context: Contex
         _set(override, BLOCKS[kind], f"{kind} `{first.name}`", [targets.entities[first.name]], targets, source, context)
     elif first.name == "model":
         local = [targets.entities[name] for name in program.of_kind("model") if not _remote(name, targets)]
+        if not local:
+            context.report.add("E0209", "there is no model that is not remote", first.span)
+            return
         _set(override, schema.Model, "a model", local, targets, source, context)
     elif first.name == "resources":
         _pool(override, targets, source, context)

@@ -195,6 +195,8 @@ def _prompt(expr: ast.Expr, name: str, context: Context) -> Any:
     """The prompt's template as an `ast.Text` whose offsets lie in the file that holds it."""
     if isinstance(expr, ast.Text):
         return expr
+    if isinstance(expr, ast.Name) and isinstance(text := context.params.get(expr.name), str):
+        return ast.Text(text, False, (expr.span.start,) * (len(text) + 1), expr.span)
     argument = expr.arguments[0] if isinstance(expr, ast.Call) and len(expr.arguments) == 1 else None
     if not isinstance(expr, ast.Call) or expr.function.name != "file":
         help = Help('write `"""…"""` or `file("prompts/name.j2")`')

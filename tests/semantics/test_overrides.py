@@ -125,3 +125,18 @@ def test_one_named_dataset_over_a_single_one(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "a.csv").write_text("question,answer\n1,1\n", encoding="utf-8")
     text = TWO.replace("task {", 'task { test = dataset("a.csv")')
     assert list(checked(tmp_path, text, 'task.test.other=dataset("a.csv")').system.task.test) == ["other"]
+
+
+def test_no_model_to_address(tmp_path: Path) -> None:
+    text = SYSTEM.replace("weights = tiny()", 'engine = openai("http://localhost:1", "x")')
+    _, found = check(tmp_path, text, "model.context=64")
+    assert [(one.code, one.span.start) for one in found] == [("E0209", 0)]
+
+
+def test_a_prompt_may_be_a_param(tmp_path: Path) -> None:
+    text = SYSTEM.replace("agent A", 'param ask: string = "Solve {{ task.question }}"\nagent A').replace(
+        'prompt = "{{ task.question }}"', "prompt = ask"
+    )
+    assert checked(tmp_path, text, "ask=Say {{ task.answer }}").system.agents["A"].prompt == "Say {{ task.answer }}"
+    _, found = check(tmp_path, text, "ask={{ nothing }}")
+    assert [(one.code, text[one.span.start : one.span.end]) for one in found] == [("E0402", "a")]
