@@ -26,7 +26,7 @@ from drmas_dsl.syntax.parser import parse, read_source
 from drmas_dsl.syntax.source import Source
 
 # Findings of the flow that may follow from a statement or declaration that the parser could not read.
-_NAMES = ("E02", "E0309", "E0402", "E0403")
+_NAMES = ("E02", "E0306", "E0309", "E0402", "E0403", "E0508", "E0511")
 _FOLLOW_UPS = ("E0201", "E0208", "E0211", "E0306")
 
 
@@ -57,7 +57,8 @@ def check(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> CheckR
     found = [*found, *syntax]
     sources = {source.file: source}
     checked, semantic = resolve(main, sources, overrides, partial=bool(found))
-    found += semantic
+    broken = {(one.span.file, one.span.start) for one in found}  # what cannot be read has no wrong value
+    found += [one for one in semantic if (one.span.file, one.span.start) not in broken]
     partial = any(diagnostic.code.startswith("E01") for diagnostic in found)
     report = Report()
     lowered = lower(checked, report) if checked is not None else None

@@ -24,14 +24,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check and print; 1 where there is an error. The count of findings goes to the standard error."""
+    """Check and print; 1 where there is an error. Counts and files that cannot be read go to the standard error."""
     if arguments.budget and arguments.format != "text":
         raise UserError("--budget is a table for people", "leave out --format, or --budget")
     found: dict[Diagnostic, None] = {}  # a file that several use is told of once
     sources: dict[str, Source] = {}
     tables: list[str] = []
+    unread = False
     for file in dict.fromkeys(arguments.files):
-        result = check(file, arguments.overrides)
+        try:
+            result = check(file, arguments.overrides)
+        except UserError as error:
+            print(f"error: {error.message}", file=sys.stderr)
+            unread = True
+            continue
         found |= dict.fromkeys(result.diagnostics)
         sources |= result.sources
         tables += [f"{file}\n{draw(result.budgets)}"] if arguments.budget and result.budgets else []
@@ -42,4 +48,4 @@ def run(arguments: argparse.Namespace) -> int:
         from drmas_dsl.diagnostics.text import summary
 
         print(summary(diagnostics) or "no findings", file=sys.stderr)
-    return int(any(diagnostic.severity == "error" for diagnostic in diagnostics))
+    return int(unread or any(diagnostic.severity == "error" for diagnostic in diagnostics))

@@ -74,6 +74,7 @@ _TABLE = (
     Code("E0508", "recursive pattern"),
     Code("E0509", "list on one path, single value on another"),
     Code("E0510", "prompt that cannot fit the context"),
+    Code("E0511", "patterns that expand to too much"),
     # Training
     Code("E0601", "setting of a shared policy on an agent"),
     Code("E0602", "training setting of what is frozen"),

@@ -23,13 +23,17 @@ from drmas_dsl.semantics.checked import Checked
 from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.source import Span
 
+# Findings about calls that are left out of the graph, so that nothing can be said of what they would have bound.
+_DROPPED = ("E0201", "E0211", "E0301", "E0306", "E0508", "E0511")
+
 
 def analyse(checked: Checked, lowered: Lowered, files: Sequence[ast.File], report: Report) -> None:
     """Report what the ways through the flow show; `files` are the main file and those that it uses."""
     assert checked.flow is not None
     walk = walk_of(lowered.graph, lowered.edges, fine=True)
     _returns(checked.flow, lowered, walk, report)
-    check_reads(checked, lowered, walk, report)
+    if not any(found.code in _DROPPED for found in report.diagnostics):
+        check_reads(checked, lowered, walk, report)
     _conditions(checked, lowered, walk, report)
     _loops(checked, lowered, walk, report)
     check_unused(checked, lowered, files, report)

@@ -23,6 +23,9 @@ from drmas_dsl.semantics.suggest import nearest, unknown
 from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.source import Span
 
+MOST_EXPANSIONS = 10_000
+DEEPEST_PATTERN = 20
+
 END = "end"  # the node behind the last statement, where a path without a `return` ends
 
 
@@ -215,6 +218,9 @@ class Skeleton:
             message = f"the pattern `{name}` calls itself"
             self._say("E0508", message, call.span, notes=(f"{chain}",), help=Help("write a `loop`"))
             return entry
+        if self._expansions >= MOST_EXPANSIONS or len(self._patterns) >= DEEPEST_PATTERN:
+            self._too_much(call)
+            return entry
         self._expansions += 1
         before = len(self.report.diagnostics)
         expansion = expand(pattern, call, self._expansions, self.report)
@@ -230,6 +236,16 @@ class Skeleton:
         self._patterns.pop()
         self._calls, self._frames = outer, outer_frames
         return entry
+
+    def _too_much(self, call: ast.Call) -> None:
+        """Report, once, that patterns call patterns without end in sight."""
+        if not any(found.code == "E0511" for found in self.report.diagnostics):
+            outermost = self._calls[0] if self._calls else call.span
+            note = (
+                f"at most {MOST_EXPANSIONS} calls of patterns are expanded, at most {DEEPEST_PATTERN} inside each other"
+            )
+            help = Help("let an agent's turns repeat in a `loop`, which is one part of the graph")
+            self.report.add("E0511", "the patterns expand to too much", outermost, notes=(note,), help=help)
 
     def assign(self, statement: ast.Assign, entry: list[_Exit]) -> list[_Exit]:
         """A tool call, or a variable bound to an expression."""

@@ -84,15 +84,13 @@ class _Structure:
         return None if head in self.nodes[target]["loops"] else "break"
 
     def _exits(self) -> Iterator[tuple[str, str]]:
-        """Each loop's head with the node behind the loop."""
+        """Each loop's head with the node behind the loop; an edge may leave several loops at once."""
         for node, edges in self.edges.items():
-            if self.nodes[node]["kind"] == "loop":
-                for target, _ in edges[1:]:
+            for number, (target, _) in enumerate(edges):
+                if self.nodes[node]["kind"] == "loop" and number > 0:
                     yield node, target
-            head = self.loop_of(node)
-            for target, _ in edges:
-                if head is not None and self.jump(node, target) == "break":
-                    yield head, target
+                stays = (target, *self.nodes[target]["loops"])
+                yield from ((head, target) for head in self.nodes[node]["loops"] if head not in stays)
 
     def _meets(self, start: str) -> dict[str, str]:
         """For each branch, the node where its arms meet."""
