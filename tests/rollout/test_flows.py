@@ -78,3 +78,14 @@ def test_a_graph_walks_the_same_after_json(tmp_path: Path):
     again = from_json(to_json(made, str(tmp_path)), str(tmp_path))
     first, second = ([[replace(t, seconds=0) for t in walk.turns] for walk in roll(g, False)] for g in (made, again))
     assert first == second and len(first[0]) == 6
+
+
+def test_an_added_edge_changes_what_runs(tmp_path: Path):
+    """The graph is what runs: nothing of the text is asked again."""
+    path = tmp_path / "random.mas"
+    path.write_text(source([("call", "A"), ("call", "B"), ("call", "J")]))
+    made = compile_file(path)
+    calls = [node for node, agent in made.nodes(data="agent") if agent]
+    assert {tuple(turn.agent for turn in walk.turns) for walk in roll(made, False)} == {("A", "B", "J")}
+    made.add_edge(calls[0], calls[2], order=-1, condition=None)
+    assert {tuple(turn.agent for turn in walk.turns) for walk in roll(made, False)} == {("A", "J")}
