@@ -167,3 +167,9 @@ def test_an_agents_outputs_together():
     assert speaker.read("<a>1</a> x") == ({"a": "1", "v": "x"}, True, False)
     assert speaker.read("<a>1</a>") == ({"a": "1", "v": "y"}, False, True)
     assert speaker.read("x") == ({"a": None, "v": "x"}, False, False)
+
+
+def test_boxed_leaves_thinking_out():
+    assert parsers.boxed(r"<think>\boxed{1}</think> so \boxed{2} or \boxed{3}") == "3"
+    assert parsers.boxed(r"\boxed{1}</think> no box") is None and parsers.boxed(r"<think>\boxed{1}") == "1"
+    assert parsers.boxed(r"<think>\boxed{1}</think>\boxed{2}</think>\boxed{3}", after="think") == "3"
