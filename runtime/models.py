@@ -27,6 +27,7 @@ CACHE_VARIABLE = "DRMASC_CACHE"
 TINY_CONTEXT = 4096
 UNLIMITED = sys.maxsize
 _CONVERSION = 1  # raised whenever converted folders of the past must not be used again
+_SMALL = 5_000_000  # parameters
 _HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 
 
@@ -35,13 +36,23 @@ def is_remote(model: Model) -> bool:
     return model.engine.function == "openai"
 
 
+def useful_threads(parameters: int, available: int) -> int:
+    """Threads for a model's tensors: in a small one a second thread costs more than it brings."""
+    return 1 if parameters < _SMALL else available
+
+
+def is_tiny(model: Model) -> bool:
+    """Whether it is made up on the spot."""
+    return _is_call(model.weights, "tiny")
+
+
 def prepare(model: Model, base: str) -> None:
     """Bring the weights to this machine: download them or convert them where that was not done before.
 
     Raises:
         UserError: they are not to be had.
     """
-    if not is_remote(model) and not _is_call(model.weights, "tiny"):
+    if not is_remote(model) and not is_tiny(model):
         weights_folder(model, base)
 
 
@@ -60,7 +71,7 @@ def load_model(model: Model, base: str, dtype: str | None = None) -> Any:
 
     _quiet()
     number_format = getattr(torch, dtype or model.dtype)
-    if _is_call(model.weights, "tiny"):
+    if is_tiny(model):
         return _tiny_model(model).to(number_format).eval()
     from transformers import AutoModelForCausalLM
 
@@ -87,7 +98,7 @@ def load_tokenizer(model: Model, base: str) -> Any:
 
         return RemoteTokenizer()
     _quiet()
-    if _is_call(model.weights, "tiny"):
+    if is_tiny(model):
         return _byte_tokenizer()
     folder = weights_folder(model, base)
     try:
@@ -108,7 +119,7 @@ def context_length(model: Model, base: str) -> int:
     """
     if is_remote(model):
         return 3 * model.context if model.context else UNLIMITED
-    if _is_call(model.weights, "tiny"):
+    if is_tiny(model):
         return model.context or TINY_CONTEXT
     config = _read_config(weights_folder(model, base), model.name)
     own = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
@@ -120,6 +131,18 @@ def context_length(model: Model, base: str) -> int:
             f"set `context = {own}` or less",
         )
     return model.context or int(own)
+
+
+def end_tokens(model: Model, base: str, tokenizer: Any) -> list[int]:
+    """Every token that ends a response: those of the model's configuration, and the tokenizer's where that is another."""
+    named = [tokenizer.eos_token_id]
+    if not is_tiny(model):
+        folder = Path(weights_folder(model, base))
+        for name in ("generation_config.json", "config.json"):
+            if (folder / name).is_file():
+                named.append(json.loads((folder / name).read_text(encoding="utf-8")).get("eos_token_id"))
+    flat = [item for value in named for item in (value if isinstance(value, list) else [value])]
+    return sorted({item for item in flat if item is not None})
 
 
 def weights_folder(model: Model, base: str) -> str:

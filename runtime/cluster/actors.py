@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from drmas_dsl.graph.settings import Model, Sampling, System
 from runtime.cluster.sync import Packed, canary_prompt, pack, unpack
-from runtime.engines.protocol import Completion, Request
-from runtime.models import load_model
+from runtime.engines.protocol import Completion, Engine, Request
+from runtime.models import load_model, useful_threads
 
 if TYPE_CHECKING:
     from runtime.learning.updates import UpdateMetrics
     from runtime.records import Turn
 
 CANARY_TOKENS = 8
-_SMALL = 5_000_000  # parameters below which a second thread costs more than it brings
 
 
 class Member(Protocol):
@@ -46,8 +45,7 @@ class Worker:
         member = await asyncio.get_running_loop().run_in_executor(self._builder, build, *args)
         self._members[name] = (member, ThreadPoolExecutor(member.concurrency))
         if member.parameters:
-            largest = max(other.parameters for other, _ in self._members.values())
-            _use_threads(threads if largest >= _SMALL else 1)
+            _use_threads(max(useful_threads(other.parameters, threads) for other, _ in self._members.values()))
 
     async def call(self, name: str, method: str, *args: Any) -> Any:
         """What a member's method gives."""
@@ -56,7 +54,7 @@ class Worker:
 
 
 class HostedEngine:
-    """One model's engine."""
+    """An engine of a model, for some of its policies."""
 
     def __init__(self, model: Model, policies: Sequence[str], base: str) -> None:
         self._model, self._engine = model, _engine(model, policies, base)
@@ -122,7 +120,11 @@ class HostedLearner:
         self._learner.load(folder)
 
 
-def _engine(model: Model, policies: Sequence[str], base: str) -> Any:
+def _engine(model: Model, policies: Sequence[str], base: str) -> Engine:
+    if model.engine.function == "vllm":
+        from runtime.engines.vllm import VllmEngine
+
+        return VllmEngine(model, policies, base)
     from runtime.engines.hf import HfEngine
 
     return HfEngine(model, policies, base)

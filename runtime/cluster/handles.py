@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,15 +48,23 @@ class Handle:
 
 
 class RemoteEngine:
-    """One model's engine."""
+    """One model's policies, each with the member that serves it: the same one for all, or one each."""
 
-    def __init__(self, handle: Handle, model: Model) -> None:
-        self.handle, self.model = handle, model
+    def __init__(self, handles: Mapping[str, Handle], model: Model) -> None:
+        self.handles, self.model = handles, model
 
     async def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
         """See `Engine.generate`."""
-        completions: list[Completion | Exception] = await self.handle.ask("generate", list(requests))
-        return completions
+        shares: dict[str, list[int]] = {}
+        for index, request in enumerate(requests):
+            shares.setdefault(self.handles[request.policy].name, []).append(index)
+        answers = await asyncio.gather(*(self._ask([requests[i] for i in share]) for share in shares.values()))
+        answered = dict(zip(chain(*shares.values()), chain(*answers), strict=True))
+        return [answered[index] for index in range(len(requests))]
+
+    async def _ask(self, requests: list[Request]) -> list[Completion | Exception]:
+        answers: list[Completion | Exception] = await self.handles[requests[0].policy].ask("generate", requests)
+        return answers
 
 
 class RemoteLearner:
@@ -92,7 +101,7 @@ class Actors:
 
     async def load(self, policy: Policy, folder: Path, version: int = 0) -> None:
         """Serve a policy with the weights of a folder in the Hugging Face layout."""
-        await self._engine(policy).handle.ask("load_folder", policy.name, str(folder), version)
+        await self._engine(policy).handles[policy.name].ask("load_folder", policy.name, str(folder), version)
 
     async def sync(self, policy: str) -> float:
         """Bring a policy's weights from its learner to its engine; the largest gap of the canary's log-probabilities.
@@ -104,7 +113,7 @@ class Actors:
         engine = self._engine(learner.policy)
         # A reference goes in: the weights pass from one worker to the other without touching the driver.
         weights = learner.handle.send("weights")
-        request, completion = await engine.handle.ask("load_weights", policy, weights)
+        request, completion = await engine.handles[policy].ask("load_weights", policy, weights)
         (theirs,) = await learner.logprobs([_canary_turn(learner.policy, request, completion)])
         return compare(policy, completion.logprobs, theirs, TOLERANCE[engine.model.dtype])
 
@@ -140,14 +149,18 @@ async def actors(system: System, found: Cluster, learners: bool = True) -> Async
 
 
 def _engines(system: System, handles: Mapping[Member, Handle]) -> dict[str, RemoteEngine | OpenAIEngine]:
+    serving = {policy: handle for member, handle in handles.items() for policy in member.serves}
+    used = {policy.model: system.models[policy.model] for policy in system.policies.values()}
     return {
-        name: OpenAIEngine(model) if is_remote(model) else RemoteEngine(handles[Member(name)], model)
-        for name, model in system.models.items()
+        name: OpenAIEngine(model)
+        if is_remote(model)
+        else RemoteEngine({p: serving[p] for p in serving if system.policies[p].model == name}, model)
+        for name, model in used.items()
     }
 
 
 def _learners(system: System, handles: Mapping[Member, Handle]) -> dict[str, RemoteLearner]:
-    return {m.policy: RemoteLearner(handle, system.policies[m.policy]) for m, handle in handles.items() if m.policy}
+    return {m.learns: RemoteLearner(handle, system.policies[m.learns]) for m, handle in handles.items() if m.learns}
 
 
 async def _started(starts: Sequence[Any]) -> None:
@@ -168,10 +181,9 @@ def _spawn(ray: Any, seat: Seat) -> Any:
 
 def _build(system: System, member: Member, threads: int) -> tuple[Any, ...]:
     """What `Worker.open` takes after the name."""
-    if member.policy is not None:
-        return HostedLearner, threads, system, member.policy
-    served = [policy.name for policy in system.policies.values() if policy.model == member.model]
-    return HostedEngine, threads, system.models[member.model], served, system.base
+    if member.learns:
+        return HostedLearner, threads, system, member.learns
+    return HostedEngine, threads, system.models[member.model], member.serves, system.base
 
 
 def _canary_turn(policy: Policy, request: Request, completion: Completion) -> Turn:

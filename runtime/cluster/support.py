@@ -13,7 +13,11 @@ from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, System
 from runtime.models import prepare
 
-ENGINES = {"hf": ("transformers", "torch"), "openai": ("aiohttp",)}  # engine -> packages that it needs
+ENGINES = {
+    "hf": ("torch", "transformers"),
+    "openai": ("aiohttp",),
+    "vllm": ("vllm",),
+}  # and the packages that they need
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 
 
@@ -70,6 +74,11 @@ def _require_engine(model: Model) -> None:
             f"use one of {', '.join(sorted(ENGINES))}: `--set {model.name}.engine=hf`",
         )
     extra = "drmasc[vllm]" if engine == "vllm" else "drmasc[train]"
+    for setting in ("tensor_parallel", "engines"):
+        if model.engine.args.get(setting, 1) > 1:
+            raise UserError(
+                f"model {model.name!r}: `{setting}` above 1 is not available in this version", f"set `{setting} = 1`"
+            )
     _require_packages(ENGINES[engine], f"the engine {engine!r} of model {model.name!r}", extra)
 
 

@@ -46,7 +46,7 @@ class HfEngine:
         self._nets = dict.fromkeys(policies, net)
         self._versions = dict.fromkeys(policies, 0)
         self._tokenizer = models.load_tokenizer(model, base)
-        self._ends = _end_tokens(net, self._tokenizer)
+        self._ends = models.end_tokens(model, base, self._tokenizer)
 
     def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
         """Completions in the order of the requests; a ValueError for a prompt that is empty or leaves no room."""
@@ -201,10 +201,3 @@ class _Stops:
         tail = tokens[request, max(0, step + 1 - self._tails[request]) : step + 1].tolist()
         text = self._tokenizer.decode(tail, skip_special_tokens=False)
         return any(stop in text for stop in self._texts[request])
-
-
-def _end_tokens(net: Any, tokenizer: Any) -> list[int]:
-    """Every token that ends a response: the model's, and the tokenizer's where it says another."""
-    named = [net.generation_config.eos_token_id, net.config.eos_token_id, tokenizer.eos_token_id]
-    flat = [item for value in named for item in (value if isinstance(value, list) else [value])]
-    return sorted({item for item in flat if item is not None})

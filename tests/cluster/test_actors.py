@@ -92,7 +92,7 @@ def test_a_step_of_training_reaches_the_engine(crew, runner):
 def test_the_canary_notices_foreign_weights(crew, runner):
     foreign = {name: p.detach() for name, p in models.load_model(model(seed=9), "").named_parameters()}
     engine, learner = crew.engines["small"], crew.learners["Critic"]
-    asked, completion = runner.run(engine.handle.ask("load_weights", "Critic", (3, pack(foreign))))
+    asked, completion = runner.run(engine.handles["Critic"].ask("load_weights", "Critic", (3, pack(foreign))))
     (theirs,) = runner.run(learner.logprobs([turn(completion, asked, "Critic", 0.0)]))
     with pytest.raises(SyncError, match="'Critic' disagrees"):
         compare("Critic", completion.logprobs, theirs, TOLERANCE["float32"])

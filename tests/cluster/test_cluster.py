@@ -108,12 +108,12 @@ def test_workers_end_with_a_driver_that_was_killed(child):
 
 
 def test_its_own_folder_environment_and_exceptions(monkeypatch):
+    import ray  # which sets variables when it is imported
+
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     before = dict(os.environ)
     folder = Path()
     with pytest.raises(ZeroDivisionError), cluster(system()) as found:
-        import ray
-
         assert found.started
         assert ray.get_runtime_context().gcs_address.startswith("127.0.0.1:")
         folder = Path(ray._private.worker._global_node.get_session_dir_path()).parent

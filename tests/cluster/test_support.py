@@ -17,6 +17,7 @@ def test_a_tiny_system_is_supported():
     ("models", "says", "fix"),
     [
         ({"m": Model("m", weights="a/b", engine=Call("sglang"))}, "'sglang' is not available", "--set m.engine=hf"),
+        ({"m": Model("m", weights="a/b", engine=Call("vllm", {"engines": 2}))}, "`engines` above 1", "engines = 1"),
         ({"m": model("m", sharing="adapter")}, "`sharing = adapter` is not available", "sharing=none"),
         ({"m": Model("m", weights={"path": "nowhere"})}, "no folder nowhere", "relative to the .mas file"),
     ],
