@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def drmasc(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def learned(folder: Path) -> list[dict]:
+def learned(folder: Path) -> list[dict[str, Any]]:
     """The steps of a run without what a clock measured."""
     return [{k: v for k, v in line.items() if "second" not in k} for line in read_metrics(folder / "metrics.jsonl")]
 

@@ -2,13 +2,14 @@
 
 import json
 import math
+from typing import Any
 
 from runtime.metrics import MetricsWriter, agent_metrics, read_metrics
 from runtime.records import Trajectory, Turn
 
 
 def turn(agent: str, **fields) -> Turn:
-    base = {
+    base: dict[str, Any] = {
         "step": 1, "question": "q", "trajectory": "t", "agent": agent, "policy": agent, "index": 0, "prompt_ids": (1, 2),
         "response_ids": (3,), "logprobs": (-1.0,), "weights_version": 0, "temperature": 1.0, "prompt": "p", "text": "x",
         "outputs": {}, "valid": True, "defaulted": False, "truncated": False,
