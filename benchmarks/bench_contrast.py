@@ -9,9 +9,10 @@ The test set of `contrast.mas` holds only questions that need a search. Finished
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.runs import ROOT, Run, figures, mean, spread, train_and_evaluate
+from benchmarks.runs import ROOT, Run, figure, figures, mean, spread, train_and_evaluate
 
 TRAINED = ("Search", "Answer")
 
@@ -40,6 +41,11 @@ def main() -> None:
     print(table)
 
 
+def last(values: list[float]) -> float:
+    """Mean of the last 20 steps."""
+    return mean(values[-20:])
+
+
 def _lines(runs: dict[str, list[Run]], seeds: list[int]) -> list[str]:
     """The table, a column a method; spread over seeds as mean ± sample deviation (values)."""
     names = list(runs)
@@ -50,20 +56,16 @@ def _lines(runs: dict[str, list[Run]], seeds: list[int]) -> list[str]:
         "|---" * (len(names) + 1) + "|",
     ]
 
-    def row(title: str, of_run: object) -> None:
-        assert callable(of_run)
+    def row(title: str, of_run: Callable[[Run], float]) -> None:
         lines.append(f"| {title} | {' | '.join(spread([of_run(run) for run in runs[name]]) for name in names)} |")
 
     row("accuracy, questions that need a search", lambda run: run.evaluation["test"]["avg"]["1"]["value"])
     row("training reward, last 20 steps", lambda run: mean(figures(run, "reward")[-20:]))
     for agent in TRAINED:
-        row(f"{agent}: gradient norm, mean", lambda run, a=agent: mean(figures(run, "policies", a, "grad_norm")))
-        row(f"{agent}: gradient norm, maximum", lambda run, a=agent: max(figures(run, "policies", a, "grad_norm")))
-        row(f"{agent}: inflation, mean", lambda run, a=agent: mean(figures(run, "agents", a, "inflation")))
-        row(
-            f"{agent}: well-formed, last 20 steps",
-            lambda run, a=agent: mean(figures(run, "agents", a, "valid_share")[-20:]),
-        )
+        row(f"{agent}: gradient norm, mean", figure(mean, "policies", agent, "grad_norm"))
+        row(f"{agent}: gradient norm, maximum", figure(max, "policies", agent, "grad_norm"))
+        row(f"{agent}: inflation, mean", figure(mean, "agents", agent, "inflation"))
+        row(f"{agent}: well-formed, last 20 steps", figure(last, "agents", agent, "valid_share"))
     return lines
 
 

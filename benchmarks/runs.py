@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,11 @@ def figures(run: Run, *path: str) -> list[float]:
         if value is not None and math.isfinite(value):
             found.append(float(value))
     return found
+
+
+def figure(reduce: Callable[[list[float]], float], *path: str) -> Callable[[Run], float]:
+    """A function of a run: one figure over its steps, reduced to a number."""
+    return lambda run: reduce(figures(run, *path))
 
 
 def spread(values: Sequence[float]) -> str:
