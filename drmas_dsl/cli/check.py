@@ -12,7 +12,6 @@ from drmas_dsl.diagnostics.diagnostic import Diagnostic
 from drmas_dsl.diagnostics.render import FORMATS, render
 from drmas_dsl.errors import UserError
 from drmas_dsl.syntax.source import Source
-from drmas_dsl.views.lengths import draw
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         found |= dict.fromkeys(result.diagnostics)
         sources |= result.sources
-        tables += [f"{file}\n{draw(result.budgets)}"] if arguments.budget and result.budgets else []
+        if arguments.budget and result.budgets:
+            from drmas_dsl.views.lengths import draw
+
+            tables.append(f"{file}\n{draw(result.budgets)}")
     diagnostics = list(found)
     write_out(render(diagnostics, sources, arguments.format, colored(sys.stdout)), None)
     write_out("\n".join(tables), None)

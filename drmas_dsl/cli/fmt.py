@@ -10,7 +10,7 @@ from drmas_dsl.cli.options import write_out
 from drmas_dsl.cli.terminal import print_findings
 from drmas_dsl.errors import UserError
 from drmas_dsl.syntax.format import format_source
-from drmas_dsl.syntax.parser import decode, read_source
+from drmas_dsl.syntax.parser import decode, read_bytes
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +26,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _format(file: str, arguments: argparse.Namespace) -> int:
-    source, found = decode("<stdin>", sys.stdin.buffer.read()) if file == "-" else read_source(file)
+    data = sys.stdin.buffer.read() if file == "-" else read_bytes(file)
+    source, found = decode("<stdin>" if file == "-" else file, data)
     text, syntax = (None, found) if found else format_source(source)
     if text is None:
         print_findings(syntax, {source.file: source})
         return 1
-    changed = text != source.text
+    changed = text.encode() != data
     if arguments.diff and changed:
         write_out(_diff(source.file, source.text, text), None)
     if arguments.check and changed:

@@ -49,11 +49,19 @@ def read_source(path: str) -> tuple[Source, list[Diagnostic]]:
     Raises:
         UserError: the file cannot be read.
     """
+    return decode(path, read_bytes(path))
+
+
+def read_bytes(path: str) -> bytes:
+    """What a file holds.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         raise UserError(f"cannot read `{path}`: {getattr(error, 'strerror', None) or error}") from error
-    return decode(path, data)
 
 
 def decode(file: str, data: bytes) -> tuple[Source, list[Diagnostic]]:

@@ -53,9 +53,10 @@ def balance(source: Source, tokens: list[Token], report: Report) -> Balanced:
     """The tokens with every bracket closed, declaration by declaration."""
     result = Balanced()
     heads = [i for i in range(len(tokens) - 1) if _is_head(tokens, i)]
-    starts = heads if heads[:1] == [0] else [0, *heads]
+    starts = [0, *(head for head in heads if head)]
     for start, end in zip(starts, [*starts[1:], len(tokens) - 1], strict=True):
-        result.heads.append(len(result.tokens))
+        if start or heads[:1] == [0]:
+            result.heads.append(len(result.tokens))
         result.tokens += _balanced(source, tokens[start:end], tokens[end], report, result.quiet)
         if _surplus(tokens[start:end]):
             result.surplus.append((tokens[start].start, tokens[end].start))

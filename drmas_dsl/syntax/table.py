@@ -78,10 +78,10 @@ def generate() -> dict[str, Any]:
     }
 
 
-def _rule(rule: Any) -> tuple[str, int, str, bool]:
+def _rule(rule: Any) -> list[Any]:
     """A rule as `Table.rules` holds it: `?rule` lets an only child stand for it."""
     name, length = rule.origin.name, len(rule.expansion)
-    return name, length, rule.alias or name, rule.options.expand1 and not rule.alias and length == 1
+    return [name, length, rule.alias or name, rule.options.expand1 and not rule.alias and length == 1]
 
 
 def _renumbered(parse_table: Any, starts: list[int], shift: Any) -> dict[int, int]:

@@ -67,7 +67,7 @@ def test_the_parser_accepts_what_lark_accepts(lark: Lark, path: Path) -> None:
         accepted = True
     except UnexpectedInput:
         accepted = False
-    codes = {one.code for one in parse(Source(path.name, text))[1]}
-    assert accepted == (
-        codes <= {"E0104", "E0105"} and "too_large" not in path.stem and "large_number" not in path.stem
+    found = [one for one in parse(Source(path.name, text))[1] if "too large" not in one.message]
+    assert accepted == ({one.code for one in found} <= {"E0104", "E0105"}), (
+        "depth, escapes and numbers are not the grammar's"
     )

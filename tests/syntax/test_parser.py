@@ -221,14 +221,14 @@ HOSTILE = ["(", "{", "}", "[(", "$ ", "$\n", '"\n', '"""', "\0", "-", "not ", "a
 @pytest.mark.parametrize("head", ["", "flow { return "])
 @pytest.mark.parametrize("part", HOSTILE, ids=ascii)
 def test_hostile_text_takes_linear_time_and_is_no_traceback(part: str, head: str) -> None:
-    small, _ = timed(head + part * (20_000 // len(part)))
-    large, _ = timed(head + part * (160_000 // len(part)))
-    assert large < 0.05 + 8 * 3 * small, "eight times the text takes far more than eight times as long"
+    small, _ = timed(head + part * (4_000 // len(part)))
+    large, _ = timed(head + part * (32_000 // len(part)))
+    assert large < 0.1 + 8 * 3 * small, "eight times the text takes far more than eight times as long"
 
 
 def test_a_megabyte_of_one_string_and_of_one_line() -> None:
-    assert timed('agent A { prompt = """' + "line\n" * 200_000 + '""" }')[0] < 5
-    assert timed("train { " + "a = 1, " * 40_000 + "}")[0] < 5
+    assert timed('agent A { prompt = """' + "line\n" * 100_000 + '""" }')[0] < 5
+    assert timed("train { " + "a = 1, " * 20_000 + "}")[0] < 5
 
 
 def test_files_that_cannot_be_read_are_the_users_business(tmp_path: Path) -> None:
