@@ -37,7 +37,7 @@ def tokenizer(name):
 @pytest.mark.parametrize("name", RECIPES)
 def test_model_loads_and_is_small(name):
     model = load_model(system_of(compiled(name)).models["policy"], str(GRAPHS))
-    assert sum(parameter.numel() for parameter in model.parameters()) < 100_000
+    assert sum(parameter.numel() for parameter in model.parameters()) < 150_000
     assert sum(path.stat().st_size for path in (GRAPHS / "models" / name).iterdir()) < 1_000_000
     assert model.get_output_embeddings().weight.shape[0] == len(tokenizer(name))
 
