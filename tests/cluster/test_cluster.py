@@ -83,9 +83,11 @@ def child():
     assert first.startswith("folder "), first + process.stdout.read()
     time.sleep(0.3)
     assert any("ray::Worker" in line for line in session(process.pid).values())
-    yield process, Path(first.split()[1]).parent
+    folder = Path(first.split()[1]).parent
+    yield process, folder
     process.kill()
     process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_nothing_is_left_after_ctrl_c(child):
