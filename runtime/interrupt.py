@@ -37,7 +37,7 @@ async def interruptible() -> AsyncIterator[asyncio.Event]:
             signal.signal(number, handler)
 
 
-async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
+async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T:
     """The result of `work`, or Interrupted, with `work` cancelled, as soon as `stop` is set."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:

@@ -9,6 +9,8 @@ import asyncio
 import dataclasses
 import time
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -16,10 +18,12 @@ from rich.console import Console
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import system_of
+from drmas_dsl.graph.settings import System
 from runtime.data import QuestionSampler, load_rows
 from runtime.evaluate import check_eval, evaluate, results_record
 from runtime.interrupt import Interrupted, interruptible, unless
 from runtime.learning.algorithms import from_call
+from runtime.learning.updates import BadUpdates
 from runtime.metrics import MetricsWriter
 from runtime.progress import progress
 from runtime.records import Trajectory
@@ -55,29 +59,33 @@ async def train(graph: nx.MultiDiGraph, folder: RunFolder, console: Console, res
     start, checkpoint = (folder.last_checkpoint() if resume else None) or (0, None)
     console.print(f"Starting {system.name} ...", highlight=False)
     async with open_team(system, checkpoint) as team, interruptible() as stop:
+        done, failure = start, None
         with (
             MetricsWriter(folder.metrics, folder.tensorboard) as writer,
             progress(console, system.name, system.train.steps, start) as show,
+            Rollouts(graph, team, sampler, stop) as rollouts,
         ):
-            done = start
-            for step in range(start + 1, system.train.steps + 1):
-                try:
-                    metrics, rolled = await train_step(graph, team, sampler, step, stop)
-                except Interrupted:
-                    break
-                done = step
-                write_trajectories(folder.rollouts(step), rolled.trajectories)
-                if _every(system.train.eval_every, step):
-                    results, _ = await evaluate(graph, team, step)
-                    metrics["eval"] = results_record(results)
-                writer.write(step, metrics)
-                show(step, metrics)
-                if stop.is_set():
-                    break
-                if _every(system.train.save_every, step) and step < system.train.steps:
-                    await team.save(folder.checkpoint(step))
+            try:
+                for number in range(start + 1, system.train.steps + 1):
+                    metrics, step = await train_step(system, team, rollouts, number)
+                    done = number
+                    write_trajectories(folder.rollouts(number), step.trajectories)
+                    if _every(system.train.eval_every, number):
+                        metrics |= await _evaluation(graph, team, number, stop)
+                    writer.write(number, metrics)
+                    show(number, metrics)
+                    if stop.is_set():
+                        break
+                    if _every(system.train.save_every, number) and number < system.train.steps:
+                        await team.save(folder.checkpoint(number))
+            except Interrupted:
+                pass
+            except BadUpdates as error:  # what was skipped left the weights as they were
+                failure = error
         if done > start:
             await team.save(folder.checkpoint(done))
+        if failure is not None:
+            raise failure
         return Outcome(done, stop.is_set())
 
 
@@ -85,24 +93,69 @@ def _every(interval: int, step: int) -> bool:
     return interval > 0 and step % interval == 0
 
 
-async def train_step(
-    graph: nx.MultiDiGraph, team: Team, sampler: QuestionSampler, number: int, stop: asyncio.Event
-) -> tuple[dict[str, Any], Step]:
+async def _evaluation(graph: nx.MultiDiGraph, team: Team, number: int, stop: asyncio.Event) -> dict[str, Any]:
+    """The metrics of an evaluation in mid-run; none where the user stops it."""
+    try:
+        results, _ = await unless(stop, evaluate(graph, team, number))
+    except Interrupted:
+        return {}
+    return {"eval": results_record(results)}
+
+
+async def train_step(system: System, team: Team, rollouts: Rollouts, number: int) -> tuple[dict[str, Any], Step]:
     """Step `number`: a rollout and the updates from it; its metrics and what was rolled out.
 
     Raises:
-        Interrupted: `stop` was set during the rollout; nothing was learned from it.
+        Interrupted: the user stopped the rollout; nothing was learned from it.
+        BadUpdates: too many updates in a row were not finite.
     """
-    system = system_of(graph)
-    started = time.perf_counter()
-    step = await unless(stop, collect(graph, team, sampler, number))
-    rolled = time.perf_counter()
+    clock = [time.perf_counter()]
+    step = await rollouts.next(number)
+    clock.append(time.perf_counter())
     policies = await team.update(step.turns)
-    learned = time.perf_counter()
+    clock.append(time.perf_counter())
+    await rollouts.settle()
+    clock.append(time.perf_counter())
     gaps = await team.sync({policy: figures.weights_version for policy, figures in policies.items()})
-    seconds = {"rollout": rolled - started, "learn": learned - rolled, "sync": time.perf_counter() - learned}
+    clock.append(time.perf_counter())
+    laps = dict(zip(("rollout", "learn", "wait", "sync"), (b - a for a, b in pairwise(clock)), strict=True))
     figures = {name: dataclasses.asdict(update) | {"sync_gap": gaps.get(name)} for name, update in policies.items()}
-    return step_metrics(system, step, figures, seconds), step
+    return step_metrics(system, step, figures, laps), step
+
+
+class Rollouts:
+    """Rolls steps out: when they are asked for, or, with `staleness = 1`, one ahead, while the learners update.
+
+    What is ahead is rolled out with the weights from before that update; `settle` waits for it, so that new weights never
+    come in the middle of a rollout.
+    """
+
+    def __init__(self, graph: nx.MultiDiGraph, team: Team, sampler: QuestionSampler, stop: asyncio.Event) -> None:
+        self._collect = partial(collect, graph, team, sampler)
+        self._train = system_of(graph).train
+        self._stop = stop
+        self._ahead: asyncio.Task[Step] | None = None
+
+    async def next(self, number: int) -> Step:
+        """The trajectories of step `number`. Raises Interrupted where the user stops it."""
+        step = await unless(self._stop, self._ahead or self._collect(number))
+        ahead = self._train.staleness and number < self._train.steps
+        self._ahead = asyncio.create_task(self._collect(number + 1)) if ahead else None
+        return step
+
+    async def settle(self) -> None:
+        """Wait until nothing is being rolled out; what goes wrong there is raised by `next`."""
+        if self._ahead is not None:
+            stopped = asyncio.ensure_future(self._stop.wait())
+            await asyncio.wait((self._ahead, stopped), return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+
+    def __enter__(self) -> Rollouts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
 
 
 async def collect(graph: nx.MultiDiGraph, team: Team, sampler: QuestionSampler, number: int) -> Step:
@@ -121,6 +174,8 @@ async def collect(graph: nx.MultiDiGraph, team: Team, sampler: QuestionSampler, 
             engines=team.engines,
             tokenizers=team.tokenizers,
         )
+        if all(trajectory.failed is not None for trajectory in trajectories):
+            raise UserError(f"every trajectory of step {number} failed, the first because: {trajectories[0].failed}")
         step = score(system, trajectories)
         missing = train.batch_size - len(step.informative)
         if missing <= 0:

@@ -179,3 +179,11 @@ def _left_in_session(session: int) -> list[str]:
             return []
         time.sleep(0.1)
     return left
+
+
+def test_staleness_rolls_out_one_version_behind(tmp_path):
+    drmasc("train", SYSTEM, "--run", tmp_path / "run", "--set", "train.staleness=1", "--set", "train.steps=4")
+    for step in range(1, 5):
+        lines = (tmp_path / "run" / "rollouts" / f"step-{step:06d}.jsonl").read_text().splitlines()
+        versions = {turn["weights_version"] for line in lines for turn in json.loads(line)["events"]}
+        assert versions == {max(0, step - 2)}
