@@ -34,6 +34,11 @@ def growing_cache(net: Any) -> DynamicCache:
     return cache
 
 
+def sees_everything(cache: DynamicCache) -> bool:
+    """Whether all layers of a cache of ours are of full attention; sliding windows and the like are left to transformers."""
+    return all(isinstance(layer, _GrowingLayer) for layer in cache.layers)
+
+
 class _GrowingLayer(DynamicLayer):
     """Keys and values [B, H, T, D] are views into buffers with room for more tokens."""
 

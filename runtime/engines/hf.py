@@ -16,7 +16,7 @@ import torch
 
 from drmas_dsl.graph.settings import Model
 from runtime import models
-from runtime.engines.decoding import growing_cache, use_grouped_attention
+from runtime.engines.decoding import growing_cache, sees_everything, use_grouped_attention
 from runtime.engines.protocol import Completion, Request
 from runtime.engines.sampling import Sampler, draws
 
@@ -136,10 +136,10 @@ class HfEngine:
         row_of = [distinct.setdefault(request.prompt_ids, len(distinct)) for request in requests]
         width = max(map(len, distinct))
         ids = torch.zeros(len(distinct), width, dtype=torch.long)
-        mask = torch.zeros(len(distinct), width + steps, dtype=torch.long)
+        mask = torch.zeros(len(distinct), width + steps, dtype=torch.bool)
         for prompt, row in distinct.items():
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
-            mask[row, width - len(prompt) :] = 1
+            mask[row, width - len(prompt) :] = True
         ids, mask = ids.to(self.device), mask.to(self.device)
         positions = (mask[:, :width].cumsum(1) - 1).clamp_(min=0)
         cache = growing_cache(net)
@@ -151,7 +151,7 @@ class HfEngine:
             use_cache=True,
             logits_to_keep=1,
         ).logits[:, -1]
-        state = _State(cache, mask, positions[:, -1:] + 1, width, logits)
+        state = _State(cache, mask, positions[:, -1:] + 1, width, logits, sees_everything(cache))
         if len(distinct) < len(requests):
             state.keep(torch.tensor(row_of, device=self.device))
         return state
@@ -166,6 +166,7 @@ class _State:
     position: torch.Tensor
     length: int
     logits: torch.Tensor
+    plain: bool  # every layer sees every token, so that the mask needs no work of the model
 
     def keep(self, rows: torch.Tensor) -> None:
         """Select (or repeat) rows."""
@@ -175,9 +176,10 @@ class _State:
     def advance(self, net: Any, tokens: torch.Tensor) -> None:
         """Feed one token [B] per row."""
         self.length += 1
+        mask = self.mask[:, : self.length]
         self.logits = net(
             input_ids=tokens[:, None],
-            attention_mask=self.mask[:, : self.length],
+            attention_mask=mask[:, None, None] if self.plain else mask,
             position_ids=self.position,
             past_key_values=self.cache,
             use_cache=True,
