@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,22 @@ def test_the_parser_accepts_what_lark_accepts(lark: Lark, path: Path) -> None:
     assert accepted == ({one.code for one in found} <= {"E0104", "E0105"}), (
         "depth, escapes and numbers are not the grammar's"
     )
+
+
+def test_the_grammar_for_editors_knows_every_keyword_and_its_patterns_compile() -> None:
+    data = json.loads(table.GRAMMAR.with_name("mas.tmLanguage.json").read_text(encoding="utf-8"))
+    names = set(data["repository"])
+    words: set[str] = set()
+    waiting: list[object] = [data]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            for key in ("match", "begin", "end"):
+                if isinstance(node.get(key), str):
+                    re.compile(node[key])
+                    words |= set(re.findall(r"[a-z]{2,}", node[key]))
+            assert str(node.get("include", "#text"))[1:] in names
+            waiting += node.values()
+    assert {sign.lower() for sign in lexer.KEYWORDS} <= words
