@@ -8,10 +8,12 @@ compilation, chunked prefill (which breaks seeded requests there) and pinned cor
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import queue
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -112,38 +114,43 @@ class VllmEngine:
         self._run()
 
     def _run(self) -> None:
+        """Serve in the order of arrival, for ever; a job waits until nothing is under way, and what came later for the job.
+        After a step that failed the engine is in no state to go on: everybody gets the error."""
+        pending: deque[_Waiting] = deque()
         under_way: dict[str, _Waiting] = {}
-        jobs: list[_Waiting] = []
-        number = 0
-        while True:
-            for waiting in self._arrived(block=not under_way and not jobs):
-                if not isinstance(waiting.what, Request):
-                    jobs.append(waiting)
-                    continue
-                number += 1
-                try:
-                    self._admit(str(number), waiting.what)
-                    under_way[str(number)] = waiting
-                except Exception as error:
-                    waiting.answer.set_result(error)
-            try:
+        numbers = itertools.count()
+        try:
+            while True:
+                self._arrived(pending, block=not under_way and not pending)
+                while pending and isinstance(pending[0].what, Request):
+                    self._admit(str(next(numbers)), pending.popleft(), under_way)
                 if under_way:
                     self._step(under_way)
-                while jobs and not under_way:
-                    _do(jobs.pop(0))
-            except BaseException as error:
-                for waiting in (*under_way.values(), *jobs):
-                    waiting.answer.set_exception(error)
-                under_way, jobs = {}, []
+                elif pending:
+                    _do(pending.popleft())
+        except BaseException as error:
+            for waiting in (*under_way.values(), *pending):
+                waiting.answer.set_exception(error)
+            while True:
+                self._inbox.get().answer.set_exception(error)
 
-    def _arrived(self, block: bool) -> Iterator[_Waiting]:
+    def _arrived(self, pending: deque[_Waiting], block: bool) -> None:
         if block:
-            yield self._inbox.get()
+            pending.append(self._inbox.get())
         with contextlib.suppress(queue.Empty):
             while True:
-                yield self._inbox.get_nowait()
+                pending.append(self._inbox.get_nowait())
 
-    def _admit(self, name: str, request: Request) -> None:
+    def _admit(self, name: str, waiting: _Waiting, under_way: dict[str, _Waiting]) -> None:
+        assert isinstance(waiting.what, Request)
+        try:
+            self._add(name, waiting.what)
+        except Exception as error:
+            waiting.answer.set_result(error)
+        else:
+            under_way[name] = waiting
+
+    def _add(self, name: str, request: Request) -> None:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 

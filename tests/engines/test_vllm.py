@@ -1,8 +1,12 @@
 """vLLM itself, on whatever device is here, against transformers. Skipped only where it is not installed."""
 
 import dataclasses
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +18,7 @@ from tests.engines.tiny import model, prompts, request
 
 pytestmark = [pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed"), pytest.mark.slow]
 
+ROOT = Path(__file__).parents[2]
 TINY = {"hidden": 64, "heads": 2}  # vLLM has no kernels for heads of less than 32 on the CPU
 MODEL = dataclasses.replace(model(**TINY, context=1024), engine=Call("vllm", {"max_batch": 64}))
 LONG = tuple((3 * place) % 250 for place in range(400))  # more than two blocks of the prefix cache
@@ -39,18 +44,20 @@ def weights_of(net):
     return {name: parameter.detach() for name, parameter in net.named_parameters()}
 
 
+def scored(net, asked, given):
+    """Largest distance of a completion's log-probabilities from those of a full forward pass."""
+    assert isinstance(given, Completion), given
+    ids = torch.tensor([[*asked.prompt_ids, *given.response_ids]])
+    with torch.inference_mode():
+        logp = (net(ids).logits[0].float() / (asked.sampling.temperature or 1.0)).log_softmax(-1)
+    start = len(asked.prompt_ids)
+    expected = logp[torch.arange(start - 1, ids.shape[1] - 1), ids[0, start:]]
+    return (torch.tensor(given.logprobs) - expected).abs().max().item()
+
+
 def gap(engine, net, requests):
-    """Largest distance of the engine's log-probabilities from those of a full forward pass."""
-    gaps = []
-    for asked, given in zip(requests, engine.generate(requests), strict=True):
-        assert isinstance(given, Completion), given
-        ids = torch.tensor([[*asked.prompt_ids, *given.response_ids]])
-        with torch.inference_mode():
-            logp = (net(ids).logits[0].float() / (asked.sampling.temperature or 1.0)).log_softmax(-1)
-        start = len(asked.prompt_ids)
-        expected = logp[torch.arange(start - 1, ids.shape[1] - 1), ids[0, start:]]
-        gaps.append((torch.tensor(given.logprobs) - expected).abs().max().item())
-    return max(gaps)
+    """The same over the engine's answers to some requests."""
+    return max(scored(net, *pair) for pair in zip(requests, engine.generate(requests), strict=True))
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
@@ -95,6 +102,24 @@ def test_new_weights_are_used_everywhere(engine, net, prompt):
     assert engine.generate(asked)[0].weights_version == 3
 
 
+def test_weights_wait_for_what_is_under_way_and_later_requests_for_them(engine, net):
+    """Every response is of one version, and all that were asked for after the exchange are of the new one."""
+    other = models.load_model(model(**TINY, seed=7), "")
+    early, late = ([request(p, seed, max_tokens=40) for seed, p in enumerate(prompts(8))] for _ in range(2))
+    with ThreadPoolExecutor(20) as threads:
+        first = [threads.submit(engine.generate, [asked]) for asked in early]
+        time.sleep(0.05)
+        exchange = threads.submit(engine.load_weights, "a", weights_of(other), 5)
+        time.sleep(0.01)
+        second = [threads.submit(engine.generate, [asked]) for asked in late]
+        exchange.result()
+    assert {completion.weights_version for future in second for completion in future.result()} == {5}
+    for asked, future in zip(early, first, strict=True):
+        (given,) = future.result()
+        expected = net if given.weights_version == 0 else other
+        assert scored(expected, asked, given) < 1e-4
+
+
 def test_a_stop_text_ends_the_response_and_stays(engine, net):
     tokenizer = models.load_tokenizer(MODEL, "")
     (free,) = engine.generate([request(b"stop here", temperature=0.0, max_tokens=30)])
@@ -117,6 +142,21 @@ def test_end_tokens_and_context(engine, net):
     assert isinstance(full, ValueError)
     assert isinstance(empty, ValueError)
     assert isinstance(foreign, KeyError)
+
+
+HEADS_OF_8 = """
+from dataclasses import replace
+from drmas_dsl.graph.settings import Call
+from runtime.engines.vllm import VllmEngine
+from tests.engines.tiny import model
+VllmEngine(replace(model(hidden=32, heads=4), engine=Call("vllm")), ["a"], "")
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels of the CPU")
+def test_a_model_that_vllm_has_no_kernels_for_is_refused_at_the_start():
+    failed = subprocess.run([sys.executable, "-c", HEADS_OF_8], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert "UserError: vLLM cannot serve model 'small': Unsupported CPU attention" in failed.stderr
 
 
 @pytest.mark.ray
