@@ -13,9 +13,9 @@ $(READY): requirements.lock pyproject.toml
 	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { echo "make: Python lacks venv and pip (Debian: apt-get install python3-venv python3-pip)"; exit 1; }
 	@echo "Setting up .venv (some minutes, about 3 GB) ..."
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/pip install -qq --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
+	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps -r requirements.lock
+	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps -e .
 	@$(BIN)/python -m compileall -q drmas_dsl runtime
 	@touch $(READY)
 
