@@ -22,6 +22,7 @@ from unittest.mock import patch
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import System
 from runtime.cluster.support import require_gpus
+from runtime.models import is_remote
 
 _PACKAGES = str(Path(__file__).parents[2])  # where `runtime` and `drmas_dsl` are imported from
 _LONGEST = 40  # characters of a temp folder: Ray puts sockets 60 deeper, and the system allows 107
@@ -47,10 +48,14 @@ class Cluster:
 @contextlib.contextmanager
 def cluster(system: System, address: str | None = None) -> Iterator[Cluster]:
     """A running Ray: at `address` or RAY_ADDRESS where given, else one of our own with the CPUs of the pools (or all).
+    None at all where every model is remote.
 
     Raises:
         UserError: nothing answers at the address, or the GPUs that the pools ask for are not there.
     """
+    if all(map(is_remote, system.models.values())):
+        yield Cluster(0, 0, started=False)
+        return
     import ray
 
     if ray.is_initialized():

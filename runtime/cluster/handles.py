@@ -130,12 +130,10 @@ async def actors(system: System, found: Cluster, learners: bool = True) -> Async
     Raises:
         UserError: the first that a worker met on its way up.
     """
-    import ray
-
     handles: dict[Member, Handle] = {}
     starts, workers = [], []
     for seat in seats(system, found, learners):
-        worker = _spawn(ray, seat)
+        worker = _spawn(seat)
         workers.append(worker)
         for member in seat.members:
             handles[member] = Handle(worker, member.name)
@@ -145,7 +143,7 @@ async def actors(system: System, found: Cluster, learners: bool = True) -> Async
         yield Actors(_engines(system, handles), _learners(system, handles))
     finally:
         for worker in workers:
-            ray.kill(worker)
+            _kill(worker)
 
 
 def _engines(system: System, handles: Mapping[Member, Handle]) -> dict[str, RemoteEngine | OpenAIEngine]:
@@ -174,9 +172,17 @@ async def _started(starts: Sequence[Any]) -> None:
         ) from error
 
 
-def _spawn(ray: Any, seat: Seat) -> Any:
+def _spawn(seat: Seat) -> Any:
+    import ray
+
     options = {"num_cpus": seat.cpus, "num_gpus": seat.gpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
     return ray.remote(Worker).options(**options).remote()
+
+
+def _kill(worker: Any) -> None:
+    import ray
+
+    ray.kill(worker)
 
 
 def _build(system: System, member: Member, threads: int) -> tuple[Any, ...]:

@@ -45,12 +45,12 @@ def seats(system: System, found: Cluster, learners: bool) -> list[Seat]:
     Raises:
         UserError: the pools ask for more CPUs than the cluster has.
     """
+    members = _members(system, learners)
     wanted = sum(pool.cpus or 0 for pool in system.pools.values())
-    if wanted > found.cpus:
+    if members and wanted > found.cpus:
         raise UserError(
             f"the pools ask for {wanted} CPUs, and the cluster has {found.cpus:g}", "lower `cpus` in `resources`"
         )
-    members = _members(system, learners)
     pools = {member: _pool(system, member.model) for member in members}
     names = dict.fromkeys(pool.name for pool in pools.values())
     return [

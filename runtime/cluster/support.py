@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, System
-from runtime.models import prepare
+from runtime.models import is_remote, prepare
 
 ENGINES = {
     "hf": ("torch", "transformers"),
@@ -29,7 +29,8 @@ def require_supported(system: System, address: str | None = None) -> None:
     Raises:
         UserError: with what is missing and what to use in its place.
     """
-    _require_packages(("ray", "torch", "transformers"), "training and evaluation", "drmasc[train]")
+    if not all(map(is_remote, system.models.values())):
+        _require_packages(("ray", "torch", "transformers"), "what runs models", "drmasc[train]")
     for model in system.models.values():
         _require_engine(model)
         if model.sharing == "adapter":

@@ -1,9 +1,14 @@
 """What is refused before anything heavy starts."""
 
+import asyncio
+import sys
+
 import pytest
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Call, Model, Pool
+from runtime.cluster.cluster import cluster
+from runtime.cluster.handles import actors
 from runtime.cluster.support import gpus_here, require_gpus, require_supported
 from tests.cluster.systems import system
 from tests.engines.tiny import model
@@ -27,6 +32,22 @@ def test_what_cannot_be_had_is_named_with_a_way_out(models, says, fix):
         require_supported(system(models=models))
     assert says in caught.value.message
     assert fix in caught.value.help
+
+
+def test_remote_models_alone_need_no_ray(monkeypatch):
+    far = Model("far", engine=Call("openai", {"url": "http://127.0.0.1:1/v1", "model": "gpt"}))
+    remote = system(("A",), models={"far": far}, frozen=("A",), pools=[Pool("main", cpus=64)])
+    monkeypatch.setitem(sys.modules, "ray", None)  # importing it fails
+
+    async def open_and_close():
+        require_supported(remote)
+        with cluster(remote) as found:
+            async with actors(remote, found) as crew:
+                return crew
+
+    crew = asyncio.run(open_and_close())
+    assert list(crew.engines) == ["far"]
+    assert not crew.learners
 
 
 def test_missing_packages_are_named(monkeypatch):
