@@ -17,7 +17,7 @@ from drmas_dsl.diagnostics.diagnostic import Diagnostic
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.errors import CompileError, UserError
 from drmas_dsl.graph.analyses import analyse
-from drmas_dsl.graph.budget import Budget, budgets
+from drmas_dsl.graph.budget import Budget
 from drmas_dsl.graph.lowering import finished, lower
 from drmas_dsl.graph.serialize import from_json
 from drmas_dsl.semantics.resolve import resolve
@@ -61,21 +61,21 @@ def check(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> CheckR
     found += [one for one in semantic if (one.span.file, one.span.start) not in broken]
     partial = any(diagnostic.code.startswith("E01") for diagnostic in found)
     report = Report()
+    lengths: tuple[Budget, ...] = ()
     lowered = lower(checked, report) if checked is not None else None
     if checked is not None and lowered is not None and not partial:
-        analyse(checked, lowered, [main, *_used(sources, main)], report)
+        lengths = analyse(checked, lowered, [main, *_used(sources, main)], report)
     found += [one for one in report.diagnostics if not (partial and one.code in _FOLLOW_UPS)]
     if any(one.code.startswith(_NAMES) for one in found):  # what is misspelled there is not unused here
         found = [one for one in found if one.code != "W0201"]
     order = {file: number for number, file in enumerate(sources)}
     found.sort(key=lambda one: (order.get(one.span.file, len(order)), one.span.start, one.span.end))
     failed = any(one.severity == "error" for one in found)
-    whole = lowered is not None and not partial
     return CheckResult(
         tuple(dict.fromkeys(found)),
         sources,
         finished(lowered.graph) if lowered is not None and not failed else None,
-        tuple(budgets(lowered)) if lowered is not None and whole else (),
+        lengths,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from drmas_dsl.diagnostics.diagnostic import Edit, Help
 from drmas_dsl.diagnostics.report import Report
-from drmas_dsl.graph.budget import check_budget
+from drmas_dsl.graph.budget import Budget, budgets, check_budget
 from drmas_dsl.graph.conditions import reads_loop, truth
 from drmas_dsl.graph.lowering import Lowered
 from drmas_dsl.graph.paths import describe, path_to
@@ -27,8 +27,9 @@ from drmas_dsl.syntax.source import Span
 _DROPPED = ("E0201", "E0211", "E0301", "E0306", "E0508", "E0511")
 
 
-def analyse(checked: Checked, lowered: Lowered, files: Sequence[ast.File], report: Report) -> None:
-    """Report what the ways through the flow show; `files` are the main file and those that it uses."""
+def analyse(checked: Checked, lowered: Lowered, files: Sequence[ast.File], report: Report) -> tuple[Budget, ...]:
+    """Report what the ways through the flow show; gives the lengths of prompts. `files` are the main file and those that it
+    uses."""
     assert checked.flow is not None
     walk = walk_of(lowered.graph, lowered.edges, fine=True)
     _returns(checked.flow, lowered, walk, report)
@@ -37,7 +38,9 @@ def analyse(checked: Checked, lowered: Lowered, files: Sequence[ast.File], repor
     _conditions(checked, lowered, walk, report)
     _loops(checked, lowered, walk, report)
     check_unused(checked, lowered, files, report)
-    check_budget(checked, lowered, report)
+    found = budgets(lowered, walk)
+    check_budget(checked, found, report)
+    return found
 
 
 def _returns(flow: ast.FlowDecl, lowered: Lowered, walk: Walk, report: Report) -> None:

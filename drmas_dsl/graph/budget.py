@@ -6,31 +6,22 @@ question and results of tools have no known length and are left out (and named).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from jinja2 import nodes
 
 from drmas_dsl.diagnostics.diagnostic import Help, Label
 from drmas_dsl.diagnostics.report import Report
+from drmas_dsl.graph.history import Length, longest_histories
 from drmas_dsl.graph.lowering import Lowered
 from drmas_dsl.graph.settings import Agent, Call, System
+from drmas_dsl.graph.walks import Walk
 from drmas_dsl.semantics.checked import Checked
 from drmas_dsl.semantics.templates import TemplateError, parse_template
 
 BYTES_PER_TOKEN = 3
 TINY_CONTEXT = 4096  # of `weights = tiny(…)` where the model names none
-
-
-class Length(NamedTuple):
-    """A history: tokens of responses, and how many turns they are."""
-
-    tokens: int = 0
-    turns: int = 0
-
-    def plus(self, other: Length, times: int = 1) -> Length:
-        return Length(self.tokens + times * other.tokens, self.turns + times * other.turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +46,17 @@ class Budget:
         return self.text + self.reads + self.history + self.max_tokens
 
 
-def budgets(lowered: Lowered) -> list[Budget]:
+def budgets(lowered: Lowered, walk: Walk) -> tuple[Budget, ...]:
     """The budget of every agent that the flow calls and whose model is known, in the order of the declarations."""
     system: System = lowered.graph.graph["system"]
-    histories = _histories(lowered, system)
+    histories = longest_histories(lowered, walk)
     called = (agent for name, agent in system.agents.items() if name in histories)
-    return [_budget(agent, system, histories[agent.name]) for agent in called if agent.model in system.models]
+    return tuple(_budget(agent, system, histories[agent.name]) for agent in called if agent.model in system.models)
 
 
-def check_budget(checked: Checked, lowered: Lowered, report: Report) -> None:
+def check_budget(checked: Checked, found: Sequence[Budget], report: Report) -> None:
     """Report agents whose prompt cannot fit, and those whose history may not."""
-    for budget in budgets(lowered):
+    for budget in found:
         if budget.context is None:
             continue
         agent = checked.system.agents[budget.agent]
@@ -191,84 +182,3 @@ def _is_role(node: nodes.Node) -> bool:
 
 def _all(node: nodes.Node, kind: type) -> list:  # type: ignore[type-arg]
     return [*([node] if isinstance(node, kind) else []), *node.find_all(kind)]
-
-
-# The longest history
-
-
-def _histories(lowered: Lowered, system: System) -> dict[str, Length]:
-    """For each agent that is called, the longest history that a call of it can see."""
-    graph = lowered.graph
-    before = _Longest(lowered, system).before(list(graph), {"n0": Length()})
-    found: dict[str, Length] = {}
-    for node, length in before.items():
-        agent = graph.nodes[node].get("agent")
-        if agent is not None:
-            found[agent] = max(found.get(agent, Length()), length)
-    return found
-
-
-class _Longest:
-    """Longest paths: nodes come in the order of their numbers, which only the ways back to a loop's head run against. So the
-    longest iteration of each loop is found first, innermost loops first, and then counts as often as the loop runs."""
-
-    def __init__(self, lowered: Lowered, system: System) -> None:
-        self.nodes = lowered.graph.nodes
-        self.edges = lowered.edges
-        self.arrivals = lowered.arrivals
-        self.system = system
-        self.iteration: dict[str, Length] = {}
-        bodies: dict[str, list[str]] = {}
-        for node, loops in self.nodes(data="loops"):
-            for head in loops:
-                bodies.setdefault(head, []).append(node)
-        for head in reversed(list(bodies)):
-            self.iteration[head] = Length()
-            self.iteration[head] = self.longest_iteration(head, bodies[head])
-
-    def longest_iteration(self, head: str, body: list[str]) -> Length:
-        before = self.before(body, {edge.target: Length() for edge in self.edges[head][:1]})
-        ends = (
-            self.behind(source, edge.order, length)
-            for source, length in before.items()
-            for edge in self.edges[source]
-            if edge.target == head
-        )
-        return max(ends, default=Length())
-
-    def before(self, nodes: list[str], starts: Mapping[str, Length]) -> dict[str, Length]:
-        """The longest history before each of the nodes, on paths from `starts` through these nodes only."""
-        inside = set(nodes)
-        found: dict[str, Length] = dict(starts)
-        branches: dict[str, dict[int, Length]] = {}
-        for node in nodes:
-            if node in branches:
-                fork = self.nodes[node]["fork"]
-                times = self.nodes[fork]["copies"] or 1
-                length = found[fork]
-                for end in branches[node].values():
-                    length = length.plus(Length(end.tokens - found[fork].tokens, end.turns - found[fork].turns), times)
-                found[node] = length
-            if node not in found:
-                continue
-            around = self.nodes[node]["loops"]
-            for edge in self.edges[node]:
-                if edge.target not in inside or edge.target in around:
-                    continue
-                length = self.behind(node, edge.order, found[node])
-                if (node, edge.order) in self.arrivals:
-                    ends = branches.setdefault(edge.target, {})
-                    number = self.arrivals[node, edge.order]
-                    ends[number] = max(ends.get(number, Length()), length)
-                else:
-                    found[edge.target] = max(found.get(edge.target, Length()), length)
-        return found
-
-    def behind(self, node: str, order: int, length: Length) -> Length:
-        """The history behind a node, on its edge `order`."""
-        data = self.nodes[node]
-        if data["kind"] == "call":
-            return length.plus(Length(self.system.agents[data["agent"]].sampling.max_tokens, 1))
-        if data["kind"] == "loop":
-            return length.plus(self.iteration.get(node, Length()), data["max"] - (order == 0))
-        return length

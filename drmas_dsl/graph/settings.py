@@ -280,6 +280,11 @@ class Eval:
         "In place of the agents'; `none` keeps theirs.", "float?", None, low=0, high=1, above=True
     )
     limit: int | None = setting("Only the first questions of each dataset.", "int?", None, low=1)
+    split: str | None = setting(
+        "Column whose values get results of their own, where a dataset has several; `none` for none.",
+        "string?",
+        "data_source",
+    )
 
 
 @dataclass(frozen=True, slots=True)

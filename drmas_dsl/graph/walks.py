@@ -49,6 +49,10 @@ class Walk:
             found.setdefault(node, []).append(number)
         return found
 
+    def order(self) -> list[int]:
+        """The states in reverse postorder: only ways back to the head of a loop run against it."""
+        return _reverse_postorder(self)
+
     def backwards(self) -> list[list[tuple[int, Path]]]:
         """The ways that lead to each state."""
         found: list[list[tuple[int, Path]]] = [[] for _ in self.states]
@@ -183,7 +187,7 @@ def forward(
     """
     facts = [0] * len(walk.states)
     facts[0] = entry
-    order = _reverse_postorder(walk)
+    order = walk.order()
     position = [0] * len(order)
     for place, state in enumerate(order):
         position[state] = place

@@ -78,16 +78,21 @@ FLOWS = st.integers(0, 2**32).map(random_flow)
 
 @dataclass
 class World:
-    """What has happened: calls in order, with what was bound before each, and each agent's last verdict."""
+    """What has happened: calls in order, with what was bound before each, each agent's last verdict, how many turns the next call
+    would see, and the most that calls of each agent saw."""
 
     seed: int
     calls: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     verdicts: dict[str, Any] = field(default_factory=dict)
+    history: int = 0
+    seen: dict[str, int] = field(default_factory=dict)
 
     def call(self, agent: str) -> None:
         assert len(self.calls) < 100_000
         self.calls.append((agent, frozenset(self.verdicts)))
+        self.seen[agent] = max(self.seen.get(agent, 0), self.history)
+        self.history += 1
         number = self.counts[agent] = self.counts.get(agent, 0) + 1
         self.verdicts[agent] = (
             "yes" if hash((self.seed, AGENTS.index(agent) if agent in AGENTS else 9, number)) % 3 else "no"
@@ -232,15 +237,17 @@ def _fork(graph: nx.MultiDiGraph, node: str, world: World, counts: dict[str, int
     data = graph.nodes[node]
     edges = sorted((edge["order"], target) for _, target, edge in graph.out_edges(node, data=True))
     before, joined = dict(world.verdicts), dict(world.verdicts)
+    first = after = world.history
     for order, target in edges * (data["copies"] or 1):
-        world.verdicts = dict(before)
+        world.verdicts, world.history = dict(before), first
         called = dict(world.counts)
         trace.edges.add((node, order))
         inner = dict(counts)
         _arrive(graph, node, target, inner)
         _from(graph, target, data["join"], world, inner, trace)
+        after += world.history - first
         joined |= {name: world.verdicts[name] for name, count in world.counts.items() if count != called.get(name, 0)}
-    world.verdicts = joined
+    world.verdicts, world.history = joined, after
 
 
 def _holds(
