@@ -19,7 +19,7 @@ from rich.table import Table
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import system_of
-from drmas_dsl.graph.settings import Price, System
+from drmas_dsl.graph.settings import Eval, Price, System
 from runtime.data import load_rows
 from runtime.estimates import Estimate, avg_at_k, estimate, pass_at_k
 from runtime.progress import number
@@ -66,7 +66,8 @@ def check_eval(system: System) -> None:
 async def evaluate(
     graph: nx.MultiDiGraph, team: Team, step: int = 0
 ) -> tuple[dict[str, DatasetResult], list[Trajectory]]:
-    """Every test dataset by name, and all the trajectories, in order of question and sample.
+    """Every test dataset by name, with `name/value` for each value of the column that `eval.split` names, and all the
+    trajectories, in order of question and sample.
 
     Raises:
         UserError: there is nothing to evaluate on.
@@ -90,9 +91,23 @@ async def evaluate(
                 tokenizers=team.tokenizers,
                 evaluation=True,
             )
-        results[name] = summarise(system, trajectories, len(rows))
+        results[name] = summarise(system, trajectories)
+        results |= {f"{name}/{value}": summarise(system, part) for value, part in split(system, trajectories).items()}
         seen += trajectories
+    if (column := system.eval.split) not in (None, Eval().split) and all(column not in t.row for t in seen):
+        raise UserError(f"no test dataset has the column {column!r} of eval.split")
     return results, seen
+
+
+def split(system: System, trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
+    """A dataset's trajectories by the column that `eval.split` names, where it has several values; rows without one are in
+    no part."""
+    parts: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        value = None if system.eval.split is None else trajectory.row.get(system.eval.split)
+        if value is not None:
+            parts.setdefault(str(value), []).append(trajectory)
+    return parts if len(parts) > 1 else {}
 
 
 def _parts(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
@@ -100,9 +115,10 @@ def _parts(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
         yield rows[start : start + size]
 
 
-def summarise(system: System, trajectories: Sequence[Trajectory], questions: int) -> DatasetResult:
+def summarise(system: System, trajectories: Sequence[Trajectory]) -> DatasetResult:
     """Estimates and usage of one dataset's trajectories (samples of a question stand together)."""
     samples = system.eval.samples
+    questions = len(trajectories) // samples
     solved = np.array([t.success and t.failed is None for t in trajectories], dtype=bool).reshape(questions, samples)
     return DatasetResult(
         questions,

@@ -4,7 +4,7 @@ Python files are read with `ast` and never executed. A typed function becomes a 
 from where it is used:
 
     reward    all parameters are the arguments of the expression
-    dataset   all parameters are the arguments of the setting; the first one is the path
+    dataset   all parameters are the arguments of the setting; a first one without a type is a path
     parser    the first parameter is the response's text, the others are the arguments of the setting
     tool      keyword-only parameters are the arguments of `tool name = …`, the others those of its calls in the flow
 """
@@ -44,7 +44,7 @@ class PluginFunction:
             parameters = parameters[1:]
         elif kind == "tool":
             parameters = self.keyword
-        elif kind == "dataset" and parameters:
+        elif kind == "dataset" and parameters and parameters[0].type == "any":
             first = parameters[0]
             parameters = (Parameter(first.name, "path", first.default), *parameters[1:])
         return Signature(self.name, kind, parameters, self.returns, self.doc)
