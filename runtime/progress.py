@@ -22,7 +22,7 @@ COLUMNS = (
     ("calls_per_trajectory", "calls"),
     ("valid_share", "valid"),
     ("response_tokens", "tokens"),
-    ("inflation", "inflate"),
+    ("inflation", "inflation"),
 )
 
 
@@ -63,14 +63,18 @@ def _lines(console: Console, steps: int) -> Show:
 
 
 def agent_table(metrics: Mapping[str, Any]) -> Table:
-    """One row per agent: what it earned, how often it acted, how well-formed it was, and its gradient's norm."""
-    table = Table(
-        "agent", *(title for _, title in COLUMNS), "grad", "policy", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False
-    )
-    for name, figures in metrics["agents"].items():
+    """One row per agent: what it earned, how often it acted, how well-formed it was, its policy's gradient norm; and the
+    policy's name where one is not its agent's."""
+    agents = metrics["agents"]
+    shared = any(figures["policy"] != name for name, figures in agents.items())
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for title in ("agent", *(title for _, title in COLUMNS), "grad norm", *(["policy"] if shared else [])):
+        table.add_column(title, no_wrap=True)
+    for name, figures in agents.items():
         policy = figures["policy"]
         norm = metrics["policies"].get(policy, {}).get("grad_norm")
-        table.add_row(name, *(number(figures.get(key)) for key, _ in COLUMNS), number(norm), policy)
+        cells = [*(number(figures.get(key)) for key, _ in COLUMNS), number(norm)]
+        table.add_row(name, *cells, *([policy] if shared else []))
     return table
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,10 +87,14 @@ async def open_team(system: System, checkpoint: Path | None, learners: bool = Tr
         UserError: something that the system asks for cannot be had here.
     """
     require_supported(system)
-    with cluster(system) as found:
+    with cluster(system) as found, ThreadPoolExecutor(1, "tokenizers") as aside:
+        loading = aside.submit(_tokenizers, system)  # while the workers come up
         async with actors(system, found, learners) as crew:
-            tokenizers = {name: load_tokenizer(model, system.base) for name, model in system.models.items()}
-            team = Team(system, crew, tokenizers)
+            team = Team(system, crew, loading.result())
             if checkpoint is not None:
                 await team.load(checkpoint)
             yield team
+
+
+def _tokenizers(system: System) -> dict[str, Any]:
+    return {name: load_tokenizer(model, system.base) for name, model in system.models.items()}
