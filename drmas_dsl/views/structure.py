@@ -54,6 +54,8 @@ class Parallel:
     branches: tuple[Block, ...]
 
 
+_DEEP = 12  # blocks inside each other, from which on a loop's `else` is told as a `continue` before it
+
 Item = Step | Jump | Choice | Loop | Parallel
 Block = tuple[Item, ...]
 
@@ -69,6 +71,7 @@ class _Structure:
         self.edges = {node: ordered_edges(graph, node) for node in graph}
         self.after = dict(self._exits())
         self.meets = self._meets(start_of(graph))
+        self.depth = 0
 
     def loop_of(self, node: str) -> str | None:
         loops = self.nodes[node]["loops"]
@@ -115,59 +118,56 @@ class _Structure:
         """The items from a node on, until `stop` or a jump; whether `stop` was reached."""
         items: list[Item] = []
         while node is not None and node != stop:
-            kind = self.nodes[node]["kind"]
-            if kind == "branch":
-                node, more = self.choice(node, stop, items)
-                if not more:
-                    return tuple(items), node == stop
-                continue
-            if kind == "loop":
-                items.append(Loop(node, self.follow(node, self.edges[node][0][0], node)[0]))
-                target = self.after.get(node)
-            elif kind == "fork":
-                join = self.nodes[node]["join"]
-                branches = tuple(self.block(target, join)[0] for target, _ in self.edges[node])
-                items.append(Parallel(node, join, branches))
-                node = join
-                target = self.edges[join][0][0] if self.edges[join] else None
-            else:
-                items.append(Step(node))
-                target = self.edges[node][0][0] if self.edges[node] else None
-            word = None if target is None or target == stop else self.jump(node, target)
+            item, target = self.item(node, stop)
+            items.append(item)
+            source = item.join if isinstance(item, Parallel) else node
+            word = None if target is None or target == stop else self.jump(source, target)
             if word is not None:
                 return (*items, Jump(word)), False
             node = target
         return tuple(items), node is not None
 
+    def item(self, node: str, stop: str | None) -> tuple[Item, str | None]:
+        """The item that begins at a node, and the node behind it."""
+        edges = self.edges[node]
+        match self.nodes[node]["kind"]:
+            case "branch":
+                return self.choice(node, stop)
+            case "loop":
+                return Loop(node, self.follow(node, edges[0][0], node)[0]), self.after.get(node)
+            case "fork":
+                join = self.nodes[node]["join"]
+                branches = tuple(self.block(target, join)[0] for target, _ in edges)
+                return Parallel(node, join, branches), next((target for target, _ in self.edges[join]), None)
+        return Step(node), next((target for target, _ in edges), None)
+
     def follow(self, source: str, target: str, stop: str | None) -> tuple[Block, bool]:
-        """The block at the end of an edge."""
+        """The block at the end of an edge, and whether it reaches `stop`."""
         if target == stop:
             return (), True
         word = self.jump(source, target)
-        return ((Jump(word),), False) if word is not None else self.block(target, stop)
+        if word is not None:
+            return (Jump(word),), False
+        self.depth += 1
+        found = self.block(target, stop)
+        self.depth -= 1
+        return found
 
-    def choice(self, node: str, stop: str | None, items: list[Item]) -> tuple[str | None, bool]:
-        """Add a branch to the items; gives the node to go on with, and whether to."""
-        edges = self.edges[node]
+    def choice(self, node: str, stop: str | None) -> tuple[Choice, str | None]:
+        """A branch, and the node behind it. Where all arms but `else` leave, what follows needs no `else`."""
         meet = self.meets.get(node)
-        arms = [(condition, *self.follow(node, target, meet or stop)) for target, condition in edges]
-        if meet is not None:
-            shown = [(condition, block) for condition, block, _ in arms if condition is not None or block]
-            items.append(Choice(node, tuple(shown)))
-            return meet, True
-        target, last = edges[-1]
-        others = arms[:-1] if last is None else arms
-        if last is None and all(not reached or not block for _, block, reached in others):
-            # All others leave: what follows needs no `else`.
-            word = Jump("continue")
-            goes_on = target != stop
-            shown = [(c, (word,) if reached and goes_on else block) for c, block, reached in others]
-            if any(block for _, block in shown) and not (any(r for *_, r in others) and stop != self.loop_of(node)):
-                items.append(Choice(node, tuple(shown)))
-                word_on = None if target == stop else self.jump(node, target)
-                if word_on is not None:
-                    items.append(Jump(word_on))
-                    return None, False
-                return target, goes_on
-        items.append(Choice(node, tuple((c, block) for c, block, _ in arms if c is not None or block)))
-        return (stop if any(reached for *_, reached in arms) else None), False
+        tests = [(c, *self.follow(node, target, meet or stop)) for target, c in self.edges[node] if c is not None]
+        rest = next((target for target, c in self.edges[node] if c is None), None)
+        arms = [(condition, block) for condition, block, _ in tests]
+        reached = any(reaches for *_, reaches in tests)
+        if rest in (None, meet or stop):
+            return Choice(node, tuple(arms)), meet or (stop if reached or rest is not None else None)
+        assert rest is not None
+        if meet is None and not reached:
+            return Choice(node, tuple(arms)), rest
+        empty = not any(block for _, block, reaches in tests if reaches)
+        if meet is None and stop == self.loop_of(node) and (empty or self.depth > _DEEP):
+            again = [(c, (*block, Jump("continue")) if reaches else block) for c, block, reaches in tests]
+            return Choice(node, tuple(again)), rest
+        orelse = self.follow(node, rest, meet or stop)[0]
+        return Choice(node, (*arms, (None, orelse))), meet or stop
