@@ -70,11 +70,10 @@ def _operation(op: str, values: list[Any]) -> Any:
 
 def _pair(op: str, left: Any, right: Any) -> Any:
     """A comparison or sum of two known values or ranges."""
-    if not (_is_range(left) or _is_range(right)):
-        return left == right if op == "==" else left != right if op == "!=" else _UNKNOWN
     (a, b), (c, d) = _range(left), _range(right)
     if a is None or c is None:
-        return _UNKNOWN
+        known = not (_is_range(left) or _is_range(right)) and op in ("==", "!=")
+        return (left == right) is (op == "==") if known else _UNKNOWN
     match op:
         case "+":
             return (a + c, b + d)

@@ -15,8 +15,13 @@ import networkx as nx
 import pytest
 
 from drmas_dsl.compiler import compile_file
+from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.errors import UserError
+from drmas_dsl.graph.lowering import finished, lower
 from drmas_dsl.graph.serialize import from_json, to_json
+from drmas_dsl.semantics.resolve import resolve
+from drmas_dsl.syntax.parser import parse
+from drmas_dsl.syntax.source import Source
 from drmas_dsl.views import dot, mermaid, svg, text
 
 CASES = Path(__file__).parent / "cases"
@@ -83,6 +88,21 @@ def test_svg_says_everything(name: str) -> None:
         assert data.get("agent", "") in words
     assert "again" in words or "else" in words
     assert "reward =" in words
+
+
+def test_long_chains_of_guards_stay_flat() -> None:
+    guards = "\n".join('  Solver\n  if Solver.answer == "1" { return 1 }' for _ in range(300))
+    source = (CASES / "refine.mas").read_text(encoding="utf-8")
+    flow = source.index("flow {")
+    end = source.index("task {")
+    found, _ = parse(
+        Source("chain.mas", f"{source[:flow]}flow {{\n{guards}\n  Verifier\n  return none\n}}\n{source[end:]}")
+    )
+    checked, _ = resolve(found, {})
+    assert checked is not None
+    lowered = lower(checked, Report())
+    assert lowered is not None
+    assert max(map(len, text.draw(finished(lowered.graph)).splitlines())) < 120
 
 
 def test_svg_without_graphviz_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
