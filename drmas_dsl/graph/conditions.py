@@ -72,8 +72,8 @@ def _pair(op: str, left: Any, right: Any) -> Any:
     """A comparison or sum of two known values or ranges."""
     (a, b), (c, d) = _range(left), _range(right)
     if a is None or c is None:
-        known = not (_is_range(left) or _is_range(right)) and op in ("==", "!=")
-        return (left == right) is (op == "==") if known else _UNKNOWN
+        comparable = not (_is_range(left) or _is_range(right)) and op in ("==", "!=")
+        return (left == right) is (op == "==") if comparable else _UNKNOWN
     match op:
         case "+":
             return (a + c, b + d)
