@@ -26,7 +26,6 @@ from drmas_dsl.graph.execution import system_of
 from graphs.data import make
 from graphs.models import teachers
 from graphs.models.teachers import Noise, Teacher
-from runtime.data import Row
 from runtime.engines.protocol import Completion, Request
 from runtime.models import load_tokenizer
 from runtime.rollout.scheduler import rollout
@@ -48,7 +47,7 @@ class Recipe:
 
     teacher: Teacher
     noise: Noise
-    questions: Callable[[], Iterator[Row]]
+    questions: Callable[[], Iterator[make.Row]]
     walks: int
     steps: int
     batch: int = 64
@@ -59,7 +58,7 @@ class Recipe:
 RECIPES = {
     "lookup": Recipe(teachers.look_up, Noise(0.3, 0.3), lambda: make.lookups(5, 480, (0, 1, 2)), walks=12, steps=450),
     "contrast": Recipe(teachers.look_up, Noise(0.5, 0.12), lambda: make.lookups(6, 480, (0, 1)), walks=12, steps=800),
-    "arithmetic": Recipe(teachers.add, Noise(0.6, 0.25), make.sums, walks=160, steps=300),
+    "arithmetic": Recipe(teachers.add, Noise(0.75, 0.25), make.sums, walks=160, steps=300),
 }
 
 
