@@ -83,17 +83,27 @@ def _parse(source: Source, start: str) -> tuple[Any, list[Diagnostic], list[Comm
     tokens, comments = lex(source, report)
     balanced = balance(source, tokens, report)
     tree = _run(load(), balanced, start, source, report)
-    return tree, _first(report.diagnostics), comments
+    return tree, _first(source, report.diagnostics), comments
 
 
-def _first(findings: list[Diagnostic]) -> list[Diagnostic]:
-    """The findings in the order of the text, no more than anybody reads."""
-    findings.sort(key=lambda diagnostic: diagnostic.span.start)
-    if len(findings) > MAX_ERRORS:
-        note = f"{len(findings) - MAX_ERRORS} more findings of this kind are not shown"
-        last = findings[MAX_ERRORS - 1]
-        findings[MAX_ERRORS - 1 :] = [replace(last, notes=(*last.notes, note))]
-    return findings
+def _first(source: Source, findings: list[Diagnostic]) -> list[Diagnostic]:
+    """The findings in the order of the text: of a line whose syntax is broken only the first, since the others mostly follow from
+    it, and in all no more than anybody reads."""
+    findings.sort(key=lambda finding: (finding.span.start, finding.code != "E0103"))
+    kept: list[Diagnostic] = []
+    broken = 0  # the last line with a finding of that kind
+    for finding in findings:
+        line = source.position(finding.span.start)[0]
+        if finding.code in ("E0101", "E0102", "E0103"):
+            if line == broken:
+                continue
+            broken = line
+        kept.append(finding)
+    if len(kept) > MAX_ERRORS:
+        note = f"{len(kept) - MAX_ERRORS} more findings of this kind are not shown"
+        last = kept[MAX_ERRORS - 1]
+        kept[MAX_ERRORS - 1 :] = [replace(last, notes=(*last.notes, note))]
+    return kept
 
 
 def _run(table: Table, balanced: Balanced, start: str, source: Source, report: Report) -> Any:

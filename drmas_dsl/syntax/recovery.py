@@ -49,6 +49,7 @@ class Recovery:
         self.source = source
         self.report = report
         self.errors = 0
+        self.mistake = -1  # where the last one was reported
 
     def recover(self, i: int) -> int | None:
         """Report token `i`, mend the stack, and return the index to go on from; None to give up."""
@@ -67,10 +68,22 @@ class Recovery:
         return self._panic(i - 1, whole=False) if early else self._panic(i)
 
     def _silent(self, i: int) -> bool:
-        """Whether the mistake at token `i` is known: a bracket that was put in, a quiet place."""
+        """Whether the mistake at token `i` is known: a bracket that was put in, a quiet place, what a `}` too many leaves over."""
         token = self.tokens[i]
         added = token.type != END and token.start == token.end
-        return added or any(start <= token.start < end for start, end in self.quiet)
+        if added or any(start <= token.start < end for start, end in self.quiet):
+            return True
+        segment = self._surplus(token)
+        return segment is not None and segment[0] <= self.mistake < token.start and self._brace() < 0
+
+    def _surplus(self, token: Token) -> tuple[int, int] | None:
+        """The place of the declaration around a token, if it closes more blocks than it opens."""
+        return next(((start, end) for start, end in self.surplus if start <= token.start < end), None)
+
+    def _brace(self) -> int:
+        """Where on the stack the innermost block was opened; -1 outside of blocks."""
+        values = self.automaton.values
+        return max((k for k, value in enumerate(values) if getattr(value, "type", "") == "LBRACE"), default=-1)
 
     # Repairs
 
@@ -81,10 +94,13 @@ class Recovery:
         candidates: list[tuple[int, int, str, str]] = []
         for rank, kind in enumerate(_REPLACED.get(token.type, ())):
             candidates.append((fits([kind, *ahead[1:]]) - 1, -rank, "replace", kind))
+        surplus = self._surplus(token) is not None
+        if surplus and token.type not in CLOSERS:
+            candidates.append((fits(["LBRACE", *ahead[1:]]) - 1, -5, "replace", "LBRACE"))
         if token.type in SIGNS and token.indent < 0 and token.type not in CLOSER and token.type != "RBRACE":
             candidates.append((fits(ahead[1:]), -20, "remove", ""))
         for rank, kind in enumerate(_INSERTED):
-            if kind != "LBRACE" or any(start <= token.start < end for start, end in self.surplus):
+            if kind != "LBRACE" or surplus:
                 candidates.append((fits([kind, *ahead]) - 1, -10 - rank, "insert", kind))
         reach, _, how, kind = max(candidates)
         if reach < max(1, min(_NEEDED, len(ahead) - 1)):
@@ -122,7 +138,10 @@ class Recovery:
         """Fall back to the innermost list around token `i`; the index of its next member or of its end. What was read of the
         present member is kept where it is `whole`."""
         values = self.automaton.values
-        brace = max((k for k, value in enumerate(values) if getattr(value, "type", "") == "LBRACE"), default=-1)
+        brace = self._brace()
+        around = [getattr(value, "type", "") for value in values[brace + 1 :]]
+        calls = around.count("LPAREN") + around.count("LBRACKET")  # that are open around the mistake
+        blocks = 0  # that begin behind it
         if brace < 0:
             self._leave()
         elif whole and self.automaton.fits(["RBRACE"]):
@@ -130,23 +149,25 @@ class Recovery:
         else:
             self.automaton.cut(brace + 1 + (len(values) > brace + 1 and isinstance(values[brace + 1], list)))
         accepted = self.automaton.accepted()
-        depth = 0
         for j in range(i, len(self.tokens)):
             token = self.tokens[j]
-            if token.type == END or j in self.heads:
+            kind = token.type
+            if kind == END or j in self.heads:
                 if brace >= 0:
                     self._leave()
                 return j
-            if token.type in CLOSER:
-                depth += 1
-            elif token.type in CLOSERS:
-                if depth == 0 and brace >= 0 and token.type == "RBRACE":
+            if kind in ("LBRACE", "RBRACE"):
+                if kind == "RBRACE" and blocks == 0 and brace >= 0:
                     return j
-                depth = max(depth - 1, 0)
+                blocks = blocks + 1 if kind == "LBRACE" else max(blocks - 1, 0)
+            elif kind in CLOSER:
+                calls += 1
+            elif kind in CLOSERS:
+                calls = max(calls - 1, 0)
             elif (
-                depth == 0
+                blocks == calls == 0
                 and token.indent >= 0
-                and (token.type in accepted if brace >= 0 else j > i and self._looks_declared(j))
+                and (kind in accepted if brace >= 0 else j > i and self._looks_declared(j))
             ):
                 return j
         raise AssertionError("the tokens end with END")
@@ -185,6 +206,7 @@ class Recovery:
                 notes.append(f"`{written}` is a keyword of the language and cannot be a name here")
             if before.type == "RBRACE" and END in accepted:
                 labels.append(Label(Span(file, before.start, before.end), "the declaration before ends here"))
+        self.mistake = token.start
         self.report.add("E0101", message, span, labels=labels, notes=notes, help=self._help(i, repair, accepted))
 
     def _help(self, i: int, repair: tuple[str, str] | None, accepted: set[str]) -> Help | None:

@@ -92,13 +92,13 @@ def _balanced(
         quiet.append((tokens[0].start, following.start))
         tokens = tokens[:deep]
     for attempt in range(MAX_GUESSES + 1):
-        opened, misfit = _unclosed(tokens)
+        opened, misfit, limit = _unclosed(tokens)
         if not opened:
             break
         if misfit is None or attempt == MAX_GUESSES:
             place, at, added = opened[-1], len(tokens), opened[::-1]
         else:
-            place, at, added = misfit, _closing_place(tokens, misfit), [misfit]
+            place, at, added = misfit, _closing_place(tokens, misfit, limit), [misfit]
         if deep is None and not _swallowed(tokens, place, at, report):
             _report(source, tokens, added, at, report)
             quiet.append((tokens[place].start, following.start))
@@ -128,10 +128,12 @@ def _too_deep(tokens: list[Token]) -> int | None:
     return None
 
 
-def _unclosed(tokens: list[Token]) -> tuple[list[int], int | None]:
-    """The brackets left open (outermost first), and the one that by its looks should have been closed before.
+def _unclosed(tokens: list[Token]) -> tuple[list[int], int | None, int]:
+    """The brackets left open (outermost first), the one that by its looks should have been closed before, and the index before
+    which it should.
 
-    That is a `(` or `[` within which a brace comes, or a bracket whose partner stands further left than the bracket's line.
+    That is a `(` or `[` within which a brace or the closing bracket of another one comes, or a bracket whose partner stands
+    further left than the bracket's line.
     """
     stack: list[tuple[int, int]] = []  # bracket and the indentation of its line
     misfit: int | None = None
@@ -140,18 +142,30 @@ def _unclosed(tokens: list[Token]) -> tuple[list[int], int | None]:
         kind = token.type
         if token.indent >= 0:
             indent = token.indent
-        if kind in ("LBRACE", "RBRACE") and stack and tokens[stack[-1][0]].type != "LBRACE":
-            return [place for place, _ in stack], stack[-1][0]
+        top = tokens[stack[-1][0]].type if stack else ""
+        if (top in ("LPAREN", "LBRACKET") and kind in ("LBRACE", "RBRACE")) or _closes_outer(tokens, stack, kind):
+            return [place for place, _ in stack], stack[-1][0], i
         if kind in CLOSER:
             stack.append((i, indent))
-        elif kind in CLOSERS and stack and CLOSER[tokens[stack[-1][0]].type] == kind:
+        elif kind in CLOSERS and CLOSER.get(top) == kind:
             place, line_indent = stack.pop()
             if misfit is None and 0 <= token.indent < line_indent:
                 misfit = place
     opened = [place for place, _ in stack]
     if opened and misfit is None and tokens[opened[-1]].type != "LBRACE":
         misfit = opened[-1]
-    return opened, misfit
+    return opened, misfit, len(tokens)
+
+
+def _closes_outer(tokens: list[Token], stack: list[tuple[int, int]], kind: str) -> bool:
+    """Whether a `)` or `]` belongs to a bracket around the innermost one, in the same call or list."""
+    if kind not in ("RPAREN", "RBRACKET"):
+        return False
+    for depth, (place, _) in enumerate(reversed(stack)):
+        opener = tokens[place].type
+        if opener == "LBRACE" or CLOSER[opener] == kind:
+            return depth > 0 and opener != "LBRACE"
+    return False
 
 
 def _surplus(tokens: list[Token]) -> bool:
@@ -164,15 +178,10 @@ def _surplus(tokens: list[Token]) -> bool:
     return False
 
 
-def _closing_place(tokens: list[Token], opener: int) -> int:
-    """The index before which a bracket should have been closed: the first line not further in than the bracket's own, or the
-    next brace for a `(` or `[`."""
+def _closing_place(tokens: list[Token], opener: int, limit: int) -> int:
+    """The index before which a bracket should have been closed: that of the first line not further in than its own."""
     indent = next((token.indent for token in reversed(tokens[: opener + 1]) if token.indent >= 0), 0)
-    braces = ("LBRACE", "RBRACE") if tokens[opener].type != "LBRACE" else ()
-    for i in range(opener + 1, len(tokens)):
-        if 0 <= tokens[i].indent <= indent or tokens[i].type in braces:
-            return i
-    return len(tokens)
+    return next((i for i in range(opener + 1, limit) if 0 <= tokens[i].indent <= indent), limit)
 
 
 def _swallowed(tokens: list[Token], opener: int, at: int, report: Report) -> bool:
