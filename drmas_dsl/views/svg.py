@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import networkx as nx
 
@@ -32,7 +33,7 @@ def _quiet() -> Iterator[None]:
     """Without what C libraries print: the wheel's fontconfig is older than most systems' configuration, and says so. What
     goes wrong raises all the same."""
     kept = os.dup(2)
-    with open(os.devnull, "w") as nowhere:
+    with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
     try:
         yield
