@@ -70,11 +70,13 @@ class _Reads:
                 if read.span not in self.done:
                     self.check(read)
                 label_calls(self.report, before, self.lowered.calls[node])
+        calls: dict[str, list[str]] = {}
+        for node in self.lowered.facts:
+            calls.setdefault(self.lowered.graph.nodes[node].get("agent"), []).append(node)
         for agent, reads in self.checked.prompt_reads.items():
-            calls = [node for node in self.lowered.facts if self.lowered.graph.nodes[node].get("agent") == agent]
             for asked in reads:
-                if calls:
-                    self.check_prompt(asked, calls)
+                if agent in calls:
+                    self.check_prompt(asked, calls[agent])
         self.check_rewards()
 
     # In the flow

@@ -30,7 +30,7 @@ def to_json(graph: nx.MultiDiGraph, folder: str) -> str:
     del body["base"]
     data["graph"] = {"format": FORMAT, "version": VERSION, "system": body}
     data["edges"].sort(key=lambda edge: (_number(edge["source"]), edge["order"]))
-    return json.dumps(_moved(data, system.base, folder), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return _laid_out(_moved(data, system.base, folder), _LAID_OUT) + "\n"
 
 
 def from_json(text: str, folder: str) -> nx.MultiDiGraph:
@@ -104,6 +104,24 @@ def _wrong_node(graph: nx.MultiDiGraph, node: str, data: Mapping[str, Any]) -> s
     if any(other not in graph for other in (*data["loops"], *(data[key] for key in ("join", "fork") if key in data))):
         return "names a node that is not there"
     return "" if data["kind"] == "return" or graph.out_degree(node) else "leads nowhere"
+
+
+_LAID_OUT = 4  # levels of nesting that get lines of their own: nodes, edges, and the system's entries by name
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
+def _laid_out(value: Any, levels: int, indent: str = "") -> str:
+    """JSON with line breaks in its outer levels only, which reads and compares well and is written quickly."""
+    if not levels or not value or not isinstance(value, (dict, list)):
+        return _COMPACT.encode(value)
+    inner = indent + " "
+    if isinstance(value, dict):
+        left, right = "{}"
+        items = [f"{_COMPACT.encode(key)}: {_laid_out(item, levels - 1, inner)}" for key, item in value.items()]
+    else:
+        left, right = "[]"
+        items = [_COMPACT.encode(item) for item in value]
+    return f"{left}\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}{right}"
 
 
 def _number(node: str) -> tuple[int, str]:

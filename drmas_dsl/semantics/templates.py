@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import TemplateSyntaxError, nodes
@@ -51,6 +52,7 @@ def _with_offsets(text: str, tokens: Any) -> Iterator[tuple[int, str, str]]:
         position += len(value)
 
 
+@lru_cache(maxsize=4096)  # asked for once by the checks and once by the budget
 def parse_template(text: str) -> nodes.Template:
     """The tree of a template, with offsets for line numbers.
 
