@@ -21,9 +21,9 @@ SIZES = (1_000, 10_000)
 
 
 def system(statements: int) -> str:
-    """A system whose flow has calls, bindings, branches and loops; every agent is called, all is read."""
+    """A system whose flow has calls, chains, branches and loops; every call, `if`, `loop`, `break` and `return` counts."""
     agents = "\n".join(
-        f'agent A{i} {{ model = m, prompt = "{{{{ task.question }}}} {{{{ A{max(i - 1, 0)}.word }}}}", output word = tag("w") }}'
+        f'agent A{i} {{ model = m, prompt = "{{{{ task.question }}}}{" {{ A0.word }}" if i else ""}", output word = tag("w") }}'
         for i in range(AGENTS)
     )
     lines, count = ["A0"], 2  # with the return
