@@ -16,6 +16,8 @@ import networkx as nx
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph import settings as schema
+from drmas_dsl.graph.execution import MORE
+from drmas_dsl.graph.intact import wrong_expression, wrong_system
 from drmas_dsl.graph.settings import Call, System
 
 FORMAT = "drmasc-graph"
@@ -79,6 +81,8 @@ def _wrong(graph: nx.MultiDiGraph) -> str:
     """What makes the graph one that cannot be walked; empty where it can."""
     if not isinstance(graph, nx.MultiDiGraph):
         return "it is no directed multigraph"
+    if problem := wrong_system(graph.graph["system"]):
+        return problem
     if [kind for _, kind in graph.nodes(data="kind")].count("start") != 1:
         return "it has not one start"
     for node, data in graph.nodes(data=True):
@@ -87,6 +91,8 @@ def _wrong(graph: nx.MultiDiGraph) -> str:
     for source, target, data in graph.edges(data=True):
         if not isinstance(data.get("order"), int) or "condition" not in data:
             return f"the edge from {source} to {target} has no order or no condition"
+        if data["condition"] not in (None, MORE) and (problem := wrong_expression(data["condition"])):
+            return f"on the edge from {source} to {target} {problem}"
     return ""
 
 
@@ -103,6 +109,12 @@ def _wrong_node(graph: nx.MultiDiGraph, node: str, data: Mapping[str, Any]) -> s
         return f"calls the tool {data['tool']!r}, which is not there"
     if any(other not in graph for other in (*data["loops"], *(data[key] for key in ("join", "fork") if key in data))):
         return "names a node that is not there"
+    for key, of in (("max", int), ("copies", int | None), ("bind", str), ("args", dict)):
+        if key in data and not isinstance(data[key], of):
+            return f"has {data[key]!r} as its {key}"
+    for expression in (*(data[key] for key in ("value",) if key in data), *data.get("args", {}).values()):
+        if problem := wrong_expression(expression):
+            return f"is wrong: {problem}"
     return "" if data["kind"] == "return" or graph.out_degree(node) else "leads nowhere"
 
 
