@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,11 +36,12 @@ INTERRUPTED = 130
 def train(graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str], path: Path, resume: bool) -> int:
     """Train into the run folder `path`, then show the curve and the agents."""
     _quiet()
-    console = Console(stderr=False)
-    folder = runfolder.existing(path) if resume else runfolder.create(path, graph, source, overrides)
-    if resume and folder.last_checkpoint() is None:
-        raise UserError(f"{path} has no checkpoint to go on from", "start again in another folder")
-    outcome = asyncio.run(train_system(graph, folder, console, resume))
+    console = _Console()
+    if resume and runfolder.existing(path).last_checkpoint() is None:
+        raise UserError(f"{path} has no checkpoint to go on from", "leave out --resume, or name another folder")
+    with runfolder.alone(path):
+        folder = runfolder.RunFolder(path) if resume else runfolder.create(path, graph, source, overrides)
+        outcome = asyncio.run(train_system(graph, folder, console, resume))
     steps = [line for line in read_metrics(folder.metrics) if "agents" in line] if folder.metrics.exists() else []
     report(console, system_of(graph).name, steps, folder.path / "curve.png")
     if outcome.interrupted:
@@ -53,7 +55,8 @@ def train(graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str], path: 
 
 
 def evaluate(graph: nx.MultiDiGraph, run: Path | None, form: str) -> int:
-    """Evaluate the system, with the last checkpoint of `run` where given, whose folder gets `eval.json`."""
+    """Evaluate the system, with the last checkpoint of `run` where given, whose folder gets `eval.json`; 1 where nothing but
+    failures came of it."""
     _quiet()
     system = system_of(graph)
     check_eval(system)
@@ -65,14 +68,20 @@ def evaluate(graph: nx.MultiDiGraph, run: Path | None, form: str) -> int:
 
     results, trajectories = asyncio.run(work())
     record = results_record(results)
-    if run is not None:
-        (run / "eval.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        runfolder.write_trajectories(run / "eval.jsonl", trajectories)
     if form == "json":
         print(json.dumps(record, indent=2))
     else:
         print_results(Console(), system, results)
-    return 0
+    if run is not None:
+        with runfolder.writing(run):
+            (run / "eval.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+            runfolder.write_trajectories(run / "eval.jsonl", trajectories)
+    failed = [trajectory.failed for trajectory in trajectories if trajectory.failed is not None]
+    if failed:
+        print(
+            f"{len(failed)} of {len(trajectories)} trajectories failed, the first because: {failed[0]}", file=sys.stderr
+        )
+    return int(len(failed) == len(trajectories))
 
 
 def run_one(graph: nx.MultiDiGraph, row: Mapping[str, Any], run: Path | None, form: str) -> int:
@@ -111,6 +120,14 @@ def _checkpoint(run: Path | None) -> Path | None:
             f"{run} has no checkpoint yet", "let `drmasc train` finish, or stop it with Ctrl-C, which saves one"
         )
     return found[1]
+
+
+class _Console(Console):
+    """Rich's own leaves the program where nobody reads on, as behind `head`; here the run is saved first."""
+
+    def on_broken_pipe(self) -> None:
+        """Called while a BrokenPipeError is handled."""
+        raise  # noqa: PLE0704
 
 
 def _quiet() -> None:

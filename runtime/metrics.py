@@ -57,14 +57,15 @@ def _mean(values: Sequence[float]) -> float:
 class MetricsWriter:
     """Appends steps to `metrics.jsonl` and to TensorBoard event files.
 
-    NaN (nothing to measure) is `null` in the JSON and absent from TensorBoard.
+    NaN (nothing to measure) is `null` in the JSON and absent from TensorBoard, which forgets what it had of steps after
+    `start`, the one that the run goes on from.
     """
 
-    def __init__(self, jsonl: Path, tensorboard: Path) -> None:
+    def __init__(self, jsonl: Path, tensorboard: Path, start: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self._file = jsonl.open("a", encoding="utf-8")
-        self._board = SummaryWriter(str(tensorboard))
+        self._board = SummaryWriter(str(tensorboard), purge_step=start + 1 if start else None)
 
     def write(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Write one step's metrics; they are on disk when this returns."""

@@ -10,13 +10,15 @@ It knows names and places, and nothing of what is inside a checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -64,23 +66,94 @@ class RunFolder:
         ]
         return max(found, default=None)
 
+    @property
+    def begun(self) -> bool:
+        """Whether a step was finished."""
+        return self.last_checkpoint() is not None or (self.metrics.is_file() and self.metrics.stat().st_size > 0)
 
-def create(path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str]) -> RunFolder:
-    """A new run folder with what is run written into it.
+    def forget_after(self, step: int) -> None:
+        """Drop the metrics and trajectories of later steps, which are about to be made again: a run that was killed has
+        gone further than its checkpoint, and may have left half a line."""
+        if self.metrics.is_file():
+            lines = [
+                line for line in self.metrics.read_text("utf-8").splitlines() if (_step_of(line) or step + 1) <= step
+            ]
+            self.metrics.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        for file in (self.path / "rollouts").glob("step-*.jsonl"):
+            if file > self.rollouts(step):
+                file.unlink()
+
+
+def _step_of(line: str) -> int | None:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Have the folder `path`, made where it is not there, to oneself: a second `drmasc train` into it is refused.
 
     Raises:
-        UserError: the folder holds something already.
+        UserError: it cannot be made, or is in use.
     """
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UserError(
-            f"{path} is not empty", "name another folder with --run, or go on with the run in it by --resume"
-        )
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
             f"cannot make the run folder {path}: {error.strerror}", "name another one with --run"
         ) from error
+    if sys.platform == "win32":  # no locks on folders there
+        yield
+        return
+    import fcntl
+
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"another `drmasc train` is at work in {path}", "name another one with --run") from error
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(opened)
+
+
+def create(path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str]) -> RunFolder:
+    """What is run written into the folder `path`, which is empty or holds a run that ended before its first step.
+
+    Raises:
+        UserError: the folder holds something else already, or cannot be written to.
+    """
+    if any(path.iterdir()) and (not _is_run(path) or RunFolder(path).begun):
+        raise UserError(
+            f"{path} is not empty", "name another folder with --run, or go on with the run in it by --resume"
+        )
+    with writing(path):
+        _describe(path, graph, source, overrides)
+    return RunFolder(path)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in words where what is written into the run folder `path` cannot be.
+
+    Raises:
+        UserError: in place of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"cannot write to the run folder {path}: {error.strerror or error}",
+            "free some space or mend its permissions, or name another one with --run",
+        ) from error
+
+
+def _describe(path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str]) -> None:
     if source.suffix == ".mas":
         shutil.copyfile(source, path / "system.mas")
     (path / "graph.json").write_text(to_json(graph, str(path.resolve())), encoding="utf-8")
@@ -93,7 +166,6 @@ def create(path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Sequence
         "versions": _versions(),
     }
     (path / "run.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    return RunFolder(path)
 
 
 def existing(path: Path) -> RunFolder:
@@ -102,9 +174,13 @@ def existing(path: Path) -> RunFolder:
     Raises:
         UserError: there is no run.
     """
-    if not (path / "run.json").is_file():
+    if not _is_run(path):
         raise UserError(f"{path} holds no run", "a run folder is what `drmasc train FILE --run DIR` makes")
     return RunFolder(path)
+
+
+def _is_run(path: Path) -> bool:
+    return os.path.isfile(path / "run.json")  # which, unlike `Path.is_file`, takes any name
 
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drmas_dsl.errors import UserError
-from drmas_dsl.graph.settings import System
+from drmas_dsl.graph.settings import Policy, System
 from runtime.cluster.cluster import cluster
 from runtime.cluster.handles import Actors, RemoteEngine, actors
 from runtime.cluster.support import require_supported
@@ -67,16 +67,24 @@ class Team:
         """Put a checkpoint's weights into learners and engines.
 
         Raises:
-            UserError: the checkpoint lacks a policy, or is of another system.
+            UserError: they do not fit.
         """
-        trained = [policy for policy in self.system.policies.values() if not policy.frozen]
-        for policy in trained:
-            if not (checkpoint / policy.name).is_dir():
-                raise UserError(
-                    f"{checkpoint} has no policy {policy.name}", "it is the checkpoint of another system or sharing"
-                )
+        trained = _trained(self.system)
         await asyncio.gather(*(learner.load(checkpoint / name) for name, learner in self.crew.learners.items()))
         await asyncio.gather(*(self.crew.load(policy, checkpoint / policy.name) for policy in trained))
+
+
+def _trained(system: System) -> list[Policy]:
+    return [policy for policy in system.policies.values() if not policy.frozen]
+
+
+def _require_policies(system: System, checkpoint: Path) -> None:
+    for policy in _trained(system):
+        if not (checkpoint / policy.name).is_dir():
+            raise UserError(
+                f"{checkpoint} has no policy {policy.name}",
+                "it is the checkpoint of another system or sharing: its run folder has the file that it was trained from",
+            )
 
 
 @asynccontextmanager
@@ -87,6 +95,8 @@ async def open_team(system: System, checkpoint: Path | None, learners: bool = Tr
         UserError: something that the system asks for cannot be had here.
     """
     require_supported(system)
+    if checkpoint is not None:
+        _require_policies(system, checkpoint)
     with cluster(system) as found, ThreadPoolExecutor(1, "tokenizers") as aside:
         loading = aside.submit(_tokenizers, system)  # while the workers come up
         async with actors(system, found, learners) as crew:

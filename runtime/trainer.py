@@ -28,7 +28,7 @@ from runtime.metrics import MetricsWriter
 from runtime.progress import progress
 from runtime.records import Trajectory
 from runtime.rollout.scheduler import rollout
-from runtime.runfolder import RunFolder, write_trajectories
+from runtime.runfolder import RunFolder, write_trajectories, writing
 from runtime.scoring import Step, score, step_metrics
 from runtime.team import Team, open_team
 
@@ -52,16 +52,31 @@ async def train(graph: nx.MultiDiGraph, folder: RunFolder, console: Console, res
         raise UserError(
             f"system {system.name} has no questions to train on", 'set task.train, e.g. dataset("rows.jsonl")'
         )
+    if all(policy.frozen for policy in system.policies.values()):
+        raise UserError(
+            f"system {system.name} has nothing to train: every agent is frozen",
+            "leave out a `frozen = true`, or measure the system with `drmasc eval`",
+        )
     check_eval(system)
     sampler = QuestionSampler(
         load_rows(system.task.train, system.base, system.plugins), system.train.batch_size, system.train.seed
     )
     start, checkpoint = (folder.last_checkpoint() if resume else None) or (0, None)
+    if start >= system.train.steps:
+        console.print(
+            f"{folder.path} has been trained for {start} steps already; `--set train.steps={2 * start}` goes on.",
+            highlight=False,
+        )
+        return Outcome(start, interrupted=False)
+    if resume:
+        with writing(folder.path):
+            folder.forget_after(start)
     console.print(f"Starting {system.name} ...", highlight=False)
+    failure: Exception | None = None
     async with open_team(system, checkpoint) as team, interruptible() as stop:
-        done, failure = start, None
+        done = start
         with (
-            MetricsWriter(folder.metrics, folder.tensorboard) as writer,
+            MetricsWriter(folder.metrics, folder.tensorboard, start) as writer,
             progress(console, system.name, system.train.steps, start) as show,
             Rollouts(graph, team, sampler, stop) as rollouts,
         ):
@@ -69,24 +84,31 @@ async def train(graph: nx.MultiDiGraph, folder: RunFolder, console: Console, res
                 for number in range(start + 1, system.train.steps + 1):
                     metrics, step = await train_step(system, team, rollouts, number)
                     done = number
-                    write_trajectories(folder.rollouts(number), step.trajectories)
+                    with writing(folder.path):
+                        write_trajectories(folder.rollouts(number), step.trajectories)
                     if _every(system.train.eval_every, number):
                         metrics |= await _evaluation(graph, team, number, stop)
-                    writer.write(number, metrics)
+                    with writing(folder.path):
+                        writer.write(number, metrics)
                     show(number, metrics)
                     if stop.is_set():
                         break
                     if _every(system.train.save_every, number) and number < system.train.steps:
-                        await team.save(folder.checkpoint(number))
+                        await _save(team, folder, number)
             except Interrupted:
                 pass
-            except BadUpdates as error:  # what was skipped left the weights as they were
+            except (BadUpdates, BrokenPipeError) as error:  # the weights are good, whoever has stopped to read
                 failure = error
         if done > start:
-            await team.save(folder.checkpoint(done))
+            await _save(team, folder, done)
         if failure is not None:
             raise failure
         return Outcome(done, stop.is_set())
+
+
+async def _save(team: Team, folder: RunFolder, step: int) -> None:
+    with writing(folder.path):
+        await team.save(folder.checkpoint(step))
 
 
 def _every(interval: int, step: int) -> bool:

@@ -36,6 +36,8 @@ def _row(text: str) -> dict[str, object]:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except OSError as error:
             raise UserError(f"cannot read {text[1:]}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"{text[1:]} is not UTF-8 text", "it must hold one JSON object of columns") from error
     try:
         row = json.loads(text)
     except json.JSONDecodeError as error:

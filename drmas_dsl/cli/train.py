@@ -8,6 +8,7 @@ from pathlib import Path
 
 from drmas_dsl.cli.options import add_file, add_set, require_runtime
 from drmas_dsl.compiler import load_graph
+from drmas_dsl.errors import UserError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train; the exit code is 130 where the user stopped it."""
+    if arguments.resume and arguments.run is None:
+        raise UserError("--resume needs the run to go on with", "name its folder with --run")
     graph = load_graph(arguments.file, arguments.overrides)
     require_runtime()
     from runtime.commands import train

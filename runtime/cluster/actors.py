@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, Sampling, System
 from runtime.cluster.sync import Packed, canary_prompt, pack, unpack
 from runtime.engines.protocol import Completion, Engine, Request
@@ -75,7 +76,12 @@ class HostedEngine:
     def load_folder(self, policy: str, folder: str, version: int) -> None:
         """Put the weights of a folder in the Hugging Face layout in place."""
         saved = load_model(replace(self._model, weights={"path": folder}), "")
-        self._engine.load_weights(policy, dict(saved.named_parameters()), version)
+        try:
+            self._engine.load_weights(policy, dict(saved.named_parameters()), version)
+        except (ValueError, RuntimeError) as error:
+            raise UserError(
+                f"{folder} holds no checkpoint of policy {policy}: {error}", "name a run that this system wrote"
+            ) from error
 
     def _canary(self, policy: str) -> tuple[Request, Completion]:
         """A short sampled response, the same one for the same weights."""

@@ -34,10 +34,6 @@ def _join(environment: Environment, value: Any, d: str = "", attribute: str | No
     return d.join(str(_shown(item)) for item in items)
 
 
-_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, finalize=_shown)
-_ENVIRONMENT.filters["join"] = _join
-
-
 class Names:
     """Values that a template reads as attributes: `task.question`. It has no methods, which a column's name could hit."""
 
@@ -51,6 +47,24 @@ class Names:
 
     def __repr__(self) -> str:
         return repr(dict(self._values))
+
+    def lacks(self, name: str) -> str:
+        """What to say where there is no such name."""
+        return f"there is no {name!r}, only {', '.join(map(repr, self._values)) or 'nothing'}"
+
+
+class _Undefined(StrictUndefined):
+    """What a template reads and is not there: an error that names what is."""
+
+    @property
+    def _undefined_message(self) -> str:
+        if isinstance(self._undefined_obj, Names) and self._undefined_name is not None:
+            return self._undefined_obj.lacks(self._undefined_name)
+        return super()._undefined_message
+
+
+_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=_Undefined, finalize=_shown)
+_ENVIRONMENT.filters["join"] = _join
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,3 +188,26 @@ def test_staleness_rolls_out_one_version_behind(tmp_path):
         lines = (tmp_path / "run" / "rollouts" / f"step-{step:06d}.jsonl").read_text().splitlines()
         versions = {turn["weights_version"] for line in lines for turn in json.loads(line)["events"]}
         assert versions == {max(0, step - 2)}
+
+
+def test_a_reader_that_leaves_ends_the_run_with_what_was_trained_saved(tmp_path):
+    folder = tmp_path / "run"
+    words = [*DRMASC, "train", SYSTEM, "--run", str(folder), "--set", "train.steps=20"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stderr
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        process.stdout.close()  # as `head -2` does
+        errors = process.stderr.read()
+    assert process.returncode == 1, errors
+    assert lines[1].startswith("step 1/20")
+    assert not errors
+    done = len(_lines(folder / "metrics.jsonl"))
+    assert set(weights(folder, done)) == {"Solver", "Verifier"}
+
+
+def test_a_checkpoint_of_another_size_is_refused(run, tmp_path):
+    folder, _ = run
+    (tmp_path / "wide.mas").write_text(Path(SYSTEM).read_text().replace("hidden = 32", "hidden = 48"))
+    shutil.copy(HERE / "questions.jsonl", tmp_path)
+    done = drmasc("eval", tmp_path / "wide.mas", "--run", folder, code=1)
+    assert "holds no checkpoint of policy" in done.stderr
