@@ -13,6 +13,7 @@ from pathlib import Path
 
 import networkx as nx
 
+from drmas_dsl.diagnostics.consequences import independent
 from drmas_dsl.diagnostics.diagnostic import Diagnostic
 from drmas_dsl.diagnostics.report import Report
 from drmas_dsl.errors import CompileError, UserError
@@ -25,9 +26,7 @@ from drmas_dsl.syntax import ast
 from drmas_dsl.syntax.parser import parse, read_source
 from drmas_dsl.syntax.source import Source
 
-# Findings of the flow that may follow from a statement or declaration that the parser could not read.
 _NAMES = ("E02", "E0306", "E0309", "E0402", "E0403", "E0508", "E0511")
-_FOLLOW_UPS = ("E0201", "E0208", "E0211", "E0306")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +53,17 @@ def check(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> CheckR
     """
     source, found = read_source(os.fspath(path))
     main, syntax = parse(source)
-    found = [*found, *syntax]
+    syntax = [*found, *syntax]
     sources = {source.file: source}
-    checked, semantic = resolve(main, sources, overrides, partial=bool(found))
-    broken = {(one.span.file, one.span.start) for one in found}  # what cannot be read has no wrong value
-    found += [one for one in semantic if (one.span.file, one.span.start) not in broken]
+    checked, semantic = resolve(main, sources, overrides)
+    found = [*syntax, *independent(semantic, syntax, [main], sources)]
     partial = any(diagnostic.code.startswith("E01") for diagnostic in found)
     report = Report()
     lengths: tuple[Budget, ...] = ()
     lowered = lower(checked, report) if checked is not None else None
     if checked is not None and lowered is not None and not partial:
         lengths = analyse(checked, lowered, [main, *_used(sources, main)], report)
-    found += [one for one in report.diagnostics if not (partial and one.code in _FOLLOW_UPS)]
+    found += independent(report.diagnostics, syntax, [main], sources)
     if any(one.code.startswith(_NAMES) for one in found):  # what is misspelled there is not unused here
         found = [one for one in found if one.code != "W0201"]
     order = {file: number for number, file in enumerate(sources)}

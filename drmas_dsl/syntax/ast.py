@@ -302,8 +302,9 @@ Declaration = SystemDecl | UseDecl | ParamDecl | EntityDecl | ToolDecl | FlowDec
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A parsed file: the declarations that could be read, in source order."""
+    """A parsed file: the declarations that could be read, in source order, and the places of what could not."""
 
     path: str
     declarations: tuple[Declaration, ...]
     span: Span
+    lost: tuple[Span, ...] = ()

@@ -83,6 +83,10 @@ def _parse(source: Source, start: str) -> tuple[Any, list[Diagnostic], list[Comm
     tokens, comments = lex(source, report)
     balanced = balance(source, tokens, report)
     tree = _run(load(), balanced, start, source, report)
+    if isinstance(tree, ast.File) and report.diagnostics:
+        torn = {finding.span.start for finding in report.diagnostics if finding.code == "E0103"}
+        lost = {*balanced.lost, *((token.start, token.end) for token in tokens if token.start in torn)}
+        tree = replace(tree, lost=tuple(Span(source.file, begin, end) for begin, end in sorted(lost)))
     return tree, _first(source, report.diagnostics), comments
 
 

@@ -27,6 +27,7 @@ _REPLACED = {
 _WANTS_MORE = frozenset(
     "EQUAL COMMA ARROW COLON DOT RANGE OR AND NOT EQ NE LE LT GE GT PLUS MINUS STAR SLASH PERCENT".split()
 )
+_BRACKETS = CLOSERS | CLOSER.keys()
 _HINTS = {
     "'": 'strings stand in double quotes, `"…"`',
     "//": "comments begin with `#`",
@@ -46,10 +47,12 @@ class Recovery:
         self.heads = set(balanced.heads)
         self.quiet = balanced.quiet
         self.surplus = balanced.surplus
+        self.lost = balanced.lost
         self.source = source
         self.report = report
         self.errors = 0
         self.mistake = -1  # where the last one was reported
+        self.dropped = 0  # from where on the text of the last one is lost
 
     def recover(self, i: int) -> int | None:
         """Report token `i`, mend the stack, and return the index to go on from; None to give up."""
@@ -62,10 +65,14 @@ class Recovery:
             self._report(i, None, early)
         if self.automaton.start != "file":
             return None
+        self.dropped = self.tokens[i].start
         if self.errors >= MAX_ERRORS:
             self._leave()
-            return len(self.tokens) - 1
-        return self._panic(i - 1, whole=False) if early else self._panic(i)
+            resumed = len(self.tokens) - 1
+        else:
+            resumed = self._panic(i - 1, whole=False) if early else self._panic(i)
+        self.lost.append((self.dropped, self.tokens[resumed].start))
+        return resumed
 
     def _silent(self, i: int) -> bool:
         """Whether the mistake at token `i` is known: a bracket that was put in, a quiet place, what a `}` too many leaves over."""
@@ -81,9 +88,12 @@ class Recovery:
         return next(((start, end) for start, end in self.surplus if start <= token.start < end), None)
 
     def _brace(self) -> int:
-        """Where on the stack the innermost block was opened; -1 outside of blocks."""
-        values = self.automaton.values
-        return max((k for k, value in enumerate(values) if getattr(value, "type", "") == "LBRACE"), default=-1)
+        """Where on the stack the innermost block was opened that is still open; -1 outside of blocks."""
+        kinds = [getattr(value, "type", "") for value in self.automaton.values]
+        braces = [k for k, kind in enumerate(kinds) if kind == "LBRACE"]
+        if kinds and kinds[-1] == "RBRACE":  # closed, and only not reduced yet
+            braces.pop()
+        return braces[-1] if braces else -1
 
     # Repairs
 
@@ -92,12 +102,12 @@ class Recovery:
         token, tokens, fits = self.tokens[i], self.tokens, self.automaton.fits
         ahead = [t.type for t in tokens[i : i + _LOOKAHEAD + 1]]
         candidates: list[tuple[int, int, str, str]] = []
-        for rank, kind in enumerate(_REPLACED.get(token.type, ())):
+        for rank, kind in enumerate(_REPLACED.get(token.type, ()) if token.indent < 0 else ()):
             candidates.append((fits([kind, *ahead[1:]]) - 1, -rank, "replace", kind))
         surplus = self._surplus(token) is not None
         if surplus and token.type not in CLOSERS:
             candidates.append((fits(["LBRACE", *ahead[1:]]) - 1, -5, "replace", "LBRACE"))
-        if token.type in SIGNS and token.indent < 0 and token.type not in CLOSER and token.type != "RBRACE":
+        if i and token.type == tokens[i - 1].type and token.type in SIGNS and token.type not in _BRACKETS:
             candidates.append((fits(ahead[1:]), -20, "remove", ""))
         for rank, kind in enumerate(_INSERTED):
             if kind != "LBRACE" or surplus:
@@ -132,22 +142,30 @@ class Recovery:
         values = self.automaton.values
         if self.automaton.fits([END]):
             self.automaton.settle(END)
-        self.automaton.cut(1 if values and isinstance(values[0], list) else 0)
+        self._cut(1 if values and isinstance(values[0], list) else 0)
+
+    def _cut(self, size: int) -> None:
+        """Drop what stands on the stack behind its `size` lowest values."""
+        starts = self.automaton.starts
+        if size < len(starts):
+            self.dropped = min(self.dropped, starts[size])
+        self.automaton.cut(size)
 
     def _panic(self, i: int, *, whole: bool = True) -> int:
         """Fall back to the innermost list around token `i`; the index of its next member or of its end. What was read of the
         present member is kept where it is `whole`."""
         values = self.automaton.values
+        complete = next((kind for kind in (END, "RBRACE") if whole and self.automaton.fits([kind])), None)
+        if complete:
+            self.automaton.settle(complete)
         brace = self._brace()
         around = [getattr(value, "type", "") for value in values[brace + 1 :]]
         calls = around.count("LPAREN") + around.count("LBRACKET")  # that are open around the mistake
         blocks = 0  # that begin behind it
         if brace < 0:
             self._leave()
-        elif whole and self.automaton.fits(["RBRACE"]):
-            self.automaton.settle("RBRACE")
-        else:
-            self.automaton.cut(brace + 1 + (len(values) > brace + 1 and isinstance(values[brace + 1], list)))
+        elif not complete:
+            self._cut(brace + 1 + (len(values) > brace + 1 and isinstance(values[brace + 1], list)))
         accepted = self.automaton.accepted()
         for j in range(i, len(self.tokens)):
             token = self.tokens[j]

@@ -41,12 +41,14 @@ _AFTER_KEYWORD = frozenset(("NAME", "TEXT", "LBRACE", "COLON", "OUTPUT", "POOL")
 @dataclass
 class Balanced:
     """Tokens in which every opened bracket is closed. `heads` are the indices at which declarations begin, `quiet` the places
-    [start, end) where a mistake is known already and the parser keeps silent, `surplus` those of declarations with a `}` too many."""
+    [start, end) where a mistake is known already and the parser keeps silent, `surplus` those of declarations with a `}` too many,
+    `lost` those of tokens that are left out."""
 
     tokens: list[Token] = field(default_factory=list)
     heads: list[int] = field(default_factory=list)
     quiet: list[tuple[int, int]] = field(default_factory=list)
     surplus: list[tuple[int, int]] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)
 
 
 def balance(source: Source, tokens: list[Token], report: Report) -> Balanced:
@@ -57,7 +59,7 @@ def balance(source: Source, tokens: list[Token], report: Report) -> Balanced:
     for start, end in zip(starts, [*starts[1:], len(tokens) - 1], strict=True):
         if start or heads[:1] == [0]:
             result.heads.append(len(result.tokens))
-        result.tokens += _balanced(source, tokens[start:end], tokens[end], report, result.quiet)
+        result.tokens += _balanced(source, tokens[start:end], tokens[end], report, result)
         if _surplus(tokens[start:end]):
             result.surplus.append((tokens[start].start, tokens[end].start))
     result.tokens.append(tokens[-1])
@@ -80,16 +82,15 @@ def _is_head(tokens: list[Token], i: int) -> bool:
     return tokens[i].type in _HEADS[token.type]
 
 
-def _balanced(
-    source: Source, tokens: list[Token], following: Token, report: Report, quiet: list[tuple[int, int]]
-) -> list[Token]:
+def _balanced(source: Source, tokens: list[Token], following: Token, report: Report, result: Balanced) -> list[Token]:
     """The tokens of one declaration with what is missing put in."""
     deep = _too_deep(tokens)
     if deep is not None:
         span = Span(source.file, tokens[deep].start, tokens[deep].end)
         message = f"this is nested more than {MAX_DEPTH} levels deep"
         report.add("E0104", message, span, help=Help("split it into smaller parts"))
-        quiet.append((tokens[0].start, following.start))
+        result.quiet.append((tokens[0].start, following.start))
+        result.lost.append((span.start, following.start))
         tokens = tokens[:deep]
     for attempt in range(MAX_GUESSES + 1):
         opened, misfit, limit = _unclosed(tokens)
@@ -101,7 +102,7 @@ def _balanced(
             place, at, added = misfit, _closing_place(tokens, misfit, limit), [misfit]
         if deep is None and not _swallowed(tokens, place, at, report):
             _report(source, tokens, added, at, report)
-            quiet.append((tokens[place].start, following.start))
+            result.quiet.append((tokens[place].start, following.start))
         tokens = [*tokens[:at], *(_closing(tokens, opener, at) for opener in added), *tokens[at:]]
     return tokens
 
