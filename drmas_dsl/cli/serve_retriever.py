@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 from pathlib import Path
 
 
@@ -17,13 +18,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until interrupted."""
+    """Serve until interrupted or terminated."""
     from runtime.retrieval.bm25 import open_index
     from runtime.retrieval.server import Server
 
     index = open_index(arguments.corpus)
     with Server(index, arguments.host, arguments.port, arguments.top_k) as server:
         print(f"{len(index.documents)} passages of {arguments.corpus} at {server.url} (Ctrl-C ends it)", flush=True)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

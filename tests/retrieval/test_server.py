@@ -20,6 +20,7 @@ import pytest
 from drmas_dsl.errors import UserError
 from runtime.retrieval.bm25 import Index
 from runtime.retrieval.server import Server
+from runtime.rollout.failures import ToolFailure
 from runtime.rollout.tools import http_retriever
 from tests.retrieval.test_bm25 import CORPUS, written
 
@@ -100,19 +101,58 @@ def command(*arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        # Where the tests run as a shell's background job, SIGINT is ignored, and would be here.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
 
 
-def test_the_command_serves_until_interrupted(tmp_path: Path):
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_serves_until_interrupted(tmp_path: Path, how: signal.Signals):
     process = command(str(written(tmp_path, CORPUS)), "--port", "0", "--top-k", "1")
     assert process.stdout
     said = process.stdout.readline()
     place = re.fullmatch(r"3 passages of .*corpus\.jsonl at (http://127\.0\.0\.1:\d+/retrieve) \(.*\)\n", said)
     assert place, said
     assert asyncio.run(http_retriever("Norway", url=place[1])).startswith("[1] Oslo")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     rest, errors = process.communicate(timeout=30)
     assert (process.returncode, rest, errors) == (0, "Stopped.\n", "")
+
+
+def started(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """The command and the url that it serves."""
+    process = command(*arguments)
+    assert process.stdout
+    url = re.search(r"http://\S+", process.stdout.readline())
+    assert url
+    return process, url[0]
+
+
+def test_servers_are_killed_in_a_run(tmp_path: Path):
+    corpus = str(written(tmp_path, ROWS))
+    one, first = started(corpus, "--port", "0")
+    two, second = started(corpus, "--port", "0")
+
+    async def ask() -> None:
+        settings: dict[str, Any] = {"urls": [first, second], "top_k": 1, "retries": 1}
+        for number in range(4):
+            assert (await http_retriever(f"word{number}", **settings)).startswith(f"[1] Fact {number}")
+        one.kill()
+        one.wait()
+        for number in range(4, 8):
+            assert (await http_retriever(f"word{number}", **settings)).startswith(f"[1] Fact {number}")
+        two.kill()
+        two.wait()
+        with pytest.raises(ToolFailure, match=r"\(attempts: 2\)"):
+            await http_retriever("word9", **settings)
+        assert (await http_retriever("word1", **settings)).startswith("[1] Fact 1")  # what was found stays known
+
+    try:
+        asyncio.run(ask())
+    finally:
+        for process in (one, two):
+            process.kill()
+            process.communicate()
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path):
