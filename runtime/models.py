@@ -73,16 +73,37 @@ def load_model(model: Model, base: str, dtype: str | None = None) -> Any:
     number_format = getattr(torch, dtype or model.dtype)
     if is_tiny(model):
         return _tiny_model(model).to(number_format).eval()
+    return load_folder(weights_folder(model, base), model.name, number_format)
+
+
+def load_folder(folder: str, name: str, dtype: Any) -> Any:
+    """The model in a folder in the Hugging Face layout, on the CPU, in evaluation mode. `name` is for messages.
+
+    Raises:
+        UserError: it is unreadable, no causal language model, or a part of it is not there.
+    """
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
-    folder = weights_folder(model, base)
+    _quiet()
+    settings = {"dtype": dtype, "local_files_only": True, "output_loading_info": True}
     try:
-        loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=number_format, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+        loaded, report = AutoModelForCausalLM.from_pretrained(folder, **settings)
+    except RuntimeError as error:
         raise UserError(
-            f"the weights of model {model.name!r} in {folder} cannot be loaded: {_first_line(error)}",
+            f"the weights of model {name!r} in {folder} do not have the shapes that its config.json says",
+            "take both from one place: one of them was exchanged or edited",
+        ) from error
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise UserError(
+            f"the weights of model {name!r} in {folder} cannot be loaded: {_first_line(error)}",
             "the folder must hold a causal language model in the Hugging Face layout: config.json and *.safetensors",
         ) from error
+    if missing := sorted(report["missing_keys"]):  # transformers would make them up
+        raise UserError(
+            f"the weights of model {name!r} in {folder} lack {len(missing)} of its parameters, {missing[0]!r} first",
+            "copy the folder again, or take the config.json that belongs to the weights",
+        )
     return loaded.eval()
 
 
@@ -137,10 +158,10 @@ def end_tokens(model: Model, base: str, tokenizer: Any) -> list[int]:
     """Every token that ends a response: those of the model's configuration, and the tokenizer's where that is another."""
     named = [tokenizer.eos_token_id]
     if not is_tiny(model):
-        folder = Path(weights_folder(model, base))
+        folder = weights_folder(model, base)
         for name in ("generation_config.json", "config.json"):
-            if (folder / name).is_file():
-                named.append(json.loads((folder / name).read_text(encoding="utf-8")).get("eos_token_id"))
+            if os.path.isfile(os.path.join(folder, name)):
+                named.append(_read_config(folder, model.name, name).get("eos_token_id"))
     flat = [item for value in named for item in (value if isinstance(value, list) else [value])]
     return sorted({item for item in flat if item is not None})
 
@@ -207,16 +228,17 @@ def _local_folder(folder: str, name: str) -> str:
     return folder
 
 
-def _read_config(folder: str, name: str) -> dict[str, Any]:
-    file = os.path.join(folder, "config.json")
+def _read_config(folder: str, name: str, file: str = "config.json") -> dict[str, Any]:
     try:
-        config = json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = json.loads(Path(folder, file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = None
+    if not isinstance(config, dict):
         raise UserError(
-            f"the weights of model {name!r} have no readable config.json in {folder}",
+            f"the weights of model {name!r} have no readable {file} in {folder}",
             "the folder must be in the Hugging Face layout, as `save_pretrained` writes it",
-        ) from error
-    return dict(config)
+        )
+    return config
 
 
 def _hub_folder(name: str, model: str) -> str:

@@ -12,9 +12,11 @@ import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from drmas_dsl.errors import UserError
@@ -29,6 +31,10 @@ from runtime.learning.weights import AdapterWeights, FullWeights, Weights
 from runtime.records import Turn
 
 STATE = "learner.pt"  # beside the weights in a checkpoint: optimiser, counters, random state
+
+
+# What reading a file that is cut short, damaged or of something else may raise.
+_UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, KeyError, SafetensorError, UnpicklingError)
 
 
 class Learner:
@@ -128,9 +134,9 @@ class Learner:
             self.trained.load(Path(folder))
             state: dict[str, Any] = torch.load(Path(folder) / STATE, map_location="cpu", weights_only=True)
             load_whole_state(self.optimizer, state["optimizer"])
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
+        except (UserError, *_UNREADABLE) as error:
             raise UserError(
-                f"{folder} holds no checkpoint of policy {self.policy.name}: {error}",
+                f"{folder} holds no checkpoint of policy {self.policy.name}: {str(error) or type(error).__name__}",
                 "name a checkpoint that this system wrote",
             ) from error
         self.generator.set_state(state["generator"])

@@ -40,7 +40,7 @@ class Weights(Protocol):
         ...
 
     def load(self, folder: Path) -> None:
-        """Read what `save` wrote. Raises OSError, RuntimeError, ValueError or KeyError where there is nothing that fits."""
+        """Read what `save` wrote. Raises UserError, or an error of reading, where there is nothing that fits."""
         ...
 
 
@@ -48,6 +48,7 @@ class FullWeights:
     """All weights of the model are the policy's. `reference`: keep a frozen copy of the start."""
 
     def __init__(self, model: settings.Model, base: str, device: torch.device, reference: bool) -> None:
+        self._name = model.name
         self.net = models.load_model(model, base, "float32").to(device)
         self._start = copy.deepcopy(self.net).requires_grad_(False) if reference else None
         for net in (self.net, self._start):
@@ -69,9 +70,7 @@ class FullWeights:
 
     def load(self, folder: Path) -> None:
         """See `Weights`."""
-        from transformers import AutoModelForCausalLM
-
-        saved = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        saved = models.load_folder(str(folder), self._name, torch.float32)
         _overwrite(self.net.named_parameters(), dict(saved.named_parameters()))
 
 

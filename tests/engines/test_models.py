@@ -93,6 +93,38 @@ def test_what_is_missing_is_named_with_a_way_out(weights, says, fix, tmp_path, m
     assert fix in caught.value.help
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("model.safetensors", None, "cannot be loaded"),
+        ("model.safetensors", b"", "cannot be loaded"),
+        ("model.safetensors", b"\x08\0\0\0\0\0\0\0{}      ", "lack 25 of its parameters, 'lm_head.weight'"),
+        ("config.json", b"[1]", "no readable config.json"),
+        ("config.json", b"{}", "cannot be loaded"),
+        ("generation_config.json", b'{"eos', "no readable generation_config.json"),
+        ("tokenizer.json", b"{}", "tokenizer .* cannot be loaded"),
+    ],
+)
+def test_a_folder_of_weights_with_a_broken_file_is_refused(file, content, says, tmp_path):
+    models.load_model(model(), "").save_pretrained(tmp_path)
+    models.load_tokenizer(model(), "").save_pretrained(tmp_path)
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(content)
+    broken = named({"path": "."})
+    with pytest.raises(UserError, match=says):
+        models.end_tokens(broken, str(tmp_path), models.load_tokenizer(broken, str(tmp_path)))
+        models.load_model(broken, str(tmp_path))
+
+
+def test_weights_of_another_size_than_their_configuration_are_refused(tmp_path):
+    models.load_model(model(), "").save_pretrained(tmp_path)
+    models.load_model(model(hidden=64), "").config.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"shapes that its config\.json says"):
+        models.load_model(named({"path": "."}), str(tmp_path))
+
+
 def test_a_file_that_is_no_gguf_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setenv(models.CACHE_VARIABLE, str(tmp_path / "cache"))
     (tmp_path / "x.gguf").write_bytes(b"nothing of the kind")

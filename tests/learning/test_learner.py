@@ -327,6 +327,16 @@ def test_saving_and_loading_goes_on_bit_for_bit(tmp_path):
     assert other.version == 2
 
 
+@pytest.mark.parametrize("content", [b"", b"nothing of the kind", b"PK\x03\x04"])
+@pytest.mark.parametrize("file", ["model.safetensors", "learner.pt"])
+def test_loading_a_broken_checkpoint_is_an_error(tmp_path, file, content):
+    learner = make_learner()
+    learner.save(tmp_path)
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(UserError, match="no checkpoint of policy policy"):
+        make_learner().load(tmp_path)
+
+
 def test_loading_what_is_no_checkpoint_is_an_error(tmp_path):
     learner = make_learner()
     with pytest.raises(UserError, match="no checkpoint of policy policy"):
