@@ -197,7 +197,10 @@ async def collect(graph: nx.MultiDiGraph, team: Team, sampler: QuestionSampler, 
             tokenizers=team.tokenizers,
         )
         if all(trajectory.failed is not None for trajectory in trajectories):
-            raise UserError(f"every trajectory of step {number} failed, the first because: {trajectories[0].failed}")
+            raise UserError(
+                f"every trajectory of step {number} failed, the first because: {trajectories[0].failed}",
+                "mend that, and see with `drmasc run FILE --input '{…}'` how one question fares",
+            )
         step = score(system, trajectories)
         missing = train.batch_size - len(step.informative)
         if missing <= 0:

@@ -90,7 +90,8 @@ def _joined(ray: Any, address: str) -> Iterator[Cluster]:
             "check the address, or unset RAY_ADDRESS to run on this machine alone",
         ) from error
     try:
-        yield _found(ray, started=False)
+        with _terminable():
+            yield _found(ray, started=False)
     finally:
         with _undisturbed():
             ray.shutdown()
@@ -109,7 +110,8 @@ def _started(ray: Any, system: System) -> Iterator[Cluster]:
                 _temp_dir=folder,
                 _node_ip_address="127.0.0.1",
             )
-        yield _found(ray, started=True)
+        with _terminable():
+            yield _found(ray, started=True)
     finally:
         with _undisturbed():
             ray.shutdown()
@@ -174,13 +176,28 @@ def _environment() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the program as Ctrl-C does, and not as Ray would have it: with a dump and all files left behind."""
+    with _handling(signal.default_int_handler, signal.SIGTERM):
+        yield
+
+
+@contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C must not leave processes behind: it is ignored while they are taken down."""
+    """Signals must not leave processes behind: they are ignored while these are taken down."""
+    with _handling(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(handler: Any, *numbers: signal.Signals) -> Iterator[None]:
+    """Another handler of these signals; only the main thread may set one."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, former in before.items():
+            signal.signal(number, former)

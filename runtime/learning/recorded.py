@@ -109,17 +109,23 @@ def _read_run(folder: Path) -> Recorded:
         )
     try:
         system = system_of(from_json((folder / "graph.json").read_text(encoding="utf-8"), str(folder)))
-    except OSError as error:
-        raise UserError(f"cannot read {folder / 'graph.json'}: {error.strerror}", "name the folder of a run") from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot read {folder / 'graph.json'}: {reason}", "name the folder of a run") from error
     rows: list[Row] = []
     shrunk: set[Group] = set()
     for path in files:
         for place, trajectory in _lines(path):
             if trajectory.get("failed") is not None:
-                shrunk.add((trajectory["step"], trajectory["question"]))
+                shrunk.add((trajectory.get("step", 0), str(trajectory.get("question"))))
                 continue
-            turns = [event for event in trajectory.get("events", ()) if event.get("kind") == "turn"]
+            events = trajectory.get("events")
+            if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+                raise UserError(f"{place}: this line is no trajectory: it has no `events`", "was the file edited?")
+            turns = [event for event in events if event.get("kind") == "turn"]
             rows += [_turn(turn, place) | _step(turn, place) for turn in turns]
+    if not rows:
+        raise UserError(f"{folder} holds no turns: every trajectory of it failed", "name a run that has trained")
     frozen = {agent for policy in system.policies.values() if policy.frozen for agent in policy.agents}
     frozen |= {name for name, agent in system.agents.items() if agent.frozen}
     return Recorded(tuple(rows), system.train, frozenset(frozen), frozenset(shrunk))

@@ -101,6 +101,15 @@ def test_nothing_is_left_after_ctrl_c(child):
     assert not folder.exists()
 
 
+def test_nothing_is_left_after_sigterm(child):
+    process, folder = child
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert output == "interrupted\n"
+    assert gone_within(30, process.pid)
+    assert not folder.exists()
+
+
 def test_workers_end_with_a_driver_that_was_killed(child):
     """Ray's own small agents notice after some minutes."""
     process, _ = child

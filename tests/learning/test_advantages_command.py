@@ -158,6 +158,27 @@ def test_missing_and_empty_files_are_errors(tmp_path, capsys):
         assert str(path) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"failed": "down"}', "every trajectory of it failed"),
+        ('{"step": 1}', "step-000001.jsonl:1: this line is no trajectory"),
+        ('{"step": 1, "events": [3]}', "step-000001.jsonl:1: this line is no trajectory"),
+    ],
+)
+def test_rollouts_that_hold_no_turns_are_told_of(line, says, tmp_path, capsys):
+    (tmp_path / "graph.json").write_text(
+        to_json(lowered("flow { A  B  return A.answer }")[0].graph, str(tmp_path)), encoding="utf-8"
+    )
+    (tmp_path / "rollouts").mkdir()
+    (tmp_path / "rollouts" / "step-000001.jsonl").write_text(line, encoding="utf-8")
+    assert main(["advantages", str(tmp_path)]) == 1
+    assert says in capsys.readouterr().err
+    (tmp_path / "graph.json").write_bytes(b"\xff")
+    assert main(["advantages", str(tmp_path)]) == 1
+    assert "graph.json" in capsys.readouterr().err
+
+
 def test_torch_is_not_imported(tmp_path):
     (tmp_path / "turns.jsonl").write_text(GOOD)
     code = (
