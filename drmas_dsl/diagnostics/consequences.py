@@ -7,6 +7,7 @@ elsewhere in a file with syntax errors is reported all the same.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 from drmas_dsl.diagnostics.diagnostic import Diagnostic
@@ -47,10 +48,12 @@ def independent(
     lost = {word for file, line in broken if file in sources for word in _words(sources[file].line(line))}
     nameless = False
     for file in files:
+        starts = [one.span.start for one in file.declarations]
         for span in file.lost:
             text = sources[file.path].text[span.start : span.end]
             lost.update(_words(text))
-            inside = any(one.span.start < span.start < one.span.end for one in file.declarations)
+            before = bisect_left(starts, span.start) - 1
+            inside = before >= 0 and span.start < file.declarations[before].span.end
             nameless |= not (_NAMED_MEMBER if inside else _NAMED_DECLARATION).match(text)
     dropped = _ABOUT_ANYTHING if nameless else ()
     return [

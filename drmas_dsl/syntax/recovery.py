@@ -78,14 +78,10 @@ class Recovery:
         """Whether the mistake at token `i` is known: a bracket that was put in, a quiet place, what a `}` too many leaves over."""
         token = self.tokens[i]
         added = token.type != END and token.start == token.end
-        if added or any(start <= token.start < end for start, end in self.quiet):
+        if added or self.quiet.around(token.start):
             return True
-        segment = self._surplus(token)
+        segment = self.surplus.around(token.start)
         return segment is not None and segment[0] <= self.mistake < token.start and self._brace() < 0
-
-    def _surplus(self, token: Token) -> tuple[int, int] | None:
-        """The place of the declaration around a token, if it closes more blocks than it opens."""
-        return next(((start, end) for start, end in self.surplus if start <= token.start < end), None)
 
     def _brace(self) -> int:
         """Where on the stack the innermost block was opened that is still open; -1 outside of blocks."""
@@ -104,7 +100,7 @@ class Recovery:
         candidates: list[tuple[int, int, str, str]] = []
         for rank, kind in enumerate(_REPLACED.get(token.type, ()) if token.indent < 0 else ()):
             candidates.append((fits([kind, *ahead[1:]]) - 1, -rank, "replace", kind))
-        surplus = self._surplus(token) is not None
+        surplus = self.surplus.around(token.start) is not None
         if surplus and token.type not in CLOSERS:
             candidates.append((fits(["LBRACE", *ahead[1:]]) - 1, -5, "replace", "LBRACE"))
         if i and token.type == tokens[i - 1].type and token.type in SIGNS and token.type not in _BRACKETS:

@@ -7,6 +7,8 @@ not known here.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from drmas_dsl.diagnostics.diagnostic import Edit, Help, Label
@@ -39,21 +41,44 @@ _AFTER_KEYWORD = frozenset(("NAME", "TEXT", "LBRACE", "COLON", "OUTPUT", "POOL")
 
 
 @dataclass
+class Places:
+    """Stretches [start, end) of the text, in order; those with the same end are one."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    def add(self, start: int, end: int) -> None:
+        """Add a stretch that ends no earlier than the last one."""
+        if self.ends and self.ends[-1] == end:
+            self.starts[-1] = min(self.starts[-1], start)
+        else:
+            self.starts.append(start)
+            self.ends.append(end)
+
+    def around(self, place: int) -> tuple[int, int] | None:
+        """The stretch that holds a place."""
+        i = bisect_right(self.ends, place)
+        return (self.starts[i], self.ends[i]) if i < len(self.ends) and self.starts[i] <= place else None
+
+
+@dataclass
 class Balanced:
     """Tokens in which every opened bracket is closed. `heads` are the indices at which declarations begin, `quiet` the places
-    [start, end) where a mistake is known already and the parser keeps silent, `surplus` those of declarations with a `}` too many,
-    `lost` those of tokens that are left out."""
+    where a mistake is known already and the parser keeps silent, `surplus` those of declarations with a `}` too many, `lost` those
+    [start, end) of tokens that are left out, `torn` the offsets of strings that are not closed."""
+
+    torn: Set[int]
 
     tokens: list[Token] = field(default_factory=list)
     heads: list[int] = field(default_factory=list)
-    quiet: list[tuple[int, int]] = field(default_factory=list)
-    surplus: list[tuple[int, int]] = field(default_factory=list)
+    quiet: Places = field(default_factory=Places)
+    surplus: Places = field(default_factory=Places)
     lost: list[tuple[int, int]] = field(default_factory=list)
 
 
 def balance(source: Source, tokens: list[Token], report: Report) -> Balanced:
     """The tokens with every bracket closed, declaration by declaration."""
-    result = Balanced()
+    result = Balanced(torn={finding.span.start for finding in report.diagnostics if finding.code == "E0103"})
     heads = [i for i in range(len(tokens) - 1) if _is_head(tokens, i)]
     starts = [0, *(head for head in heads if head)]
     for start, end in zip(starts, [*starts[1:], len(tokens) - 1], strict=True):
@@ -61,7 +86,7 @@ def balance(source: Source, tokens: list[Token], report: Report) -> Balanced:
             result.heads.append(len(result.tokens))
         result.tokens += _balanced(source, tokens[start:end], tokens[end], report, result)
         if _surplus(tokens[start:end]):
-            result.surplus.append((tokens[start].start, tokens[end].start))
+            result.surplus.add(tokens[start].start, tokens[end].start)
     result.tokens.append(tokens[-1])
     assert tokens[-1].type == END
     return result
@@ -89,7 +114,7 @@ def _balanced(source: Source, tokens: list[Token], following: Token, report: Rep
         span = Span(source.file, tokens[deep].start, tokens[deep].end)
         message = f"this is nested more than {MAX_DEPTH} levels deep"
         report.add("E0104", message, span, help=Help("split it into smaller parts"))
-        result.quiet.append((tokens[0].start, following.start))
+        result.quiet.add(tokens[0].start, following.start)
         result.lost.append((span.start, following.start))
         tokens = tokens[:deep]
     for attempt in range(MAX_GUESSES + 1):
@@ -100,9 +125,9 @@ def _balanced(source: Source, tokens: list[Token], following: Token, report: Rep
             place, at, added = opened[-1], len(tokens), opened[::-1]
         else:
             place, at, added = misfit, _closing_place(tokens, misfit, limit), [misfit]
-        if deep is None and not _swallowed(tokens, place, at, report):
+        if deep is None and not _torn(tokens[place:at], result.torn):
             _report(source, tokens, added, at, report)
-            result.quiet.append((tokens[place].start, following.start))
+            result.quiet.add(tokens[place].start, following.start)
         tokens = [*tokens[:at], *(_closing(tokens, opener, at) for opener in added), *tokens[at:]]
     return tokens
 
@@ -185,10 +210,9 @@ def _closing_place(tokens: list[Token], opener: int, limit: int) -> int:
     return next((i for i in range(opener + 1, limit) if 0 <= tokens[i].indent <= indent), limit)
 
 
-def _swallowed(tokens: list[Token], opener: int, at: int, report: Report) -> bool:
-    """Whether an unclosed string between a bracket and its place to close is to blame for what is missing."""
-    strings = {finding.span.start for finding in report.diagnostics if finding.code == "E0103"}
-    return any(token.start in strings for token in tokens[opener:at]) if strings else False
+def _torn(tokens: list[Token], torn: Set[int]) -> bool:
+    """Whether an unclosed string among the tokens is to blame for what is missing."""
+    return bool(torn) and any(token.start in torn for token in tokens)
 
 
 def _closing(tokens: list[Token], opener: int, at: int) -> Token:
