@@ -73,11 +73,11 @@ def test_who_searches_well_is_rewarded():
 
     def play(request: Any, prompt: str) -> str:
         question = prompt.rpartition("Question: ")[2].partition("\n")[0]
-        facts = prompt.rpartition("Facts: ")[2]
+        facts = prompt.rpartition("Facts: ")[2].partition("Question: ")[0]
         capital = re.search(r"The capital of .+? is (.+?)\.", facts)
-        if prompt.startswith("Do the facts"):
+        if prompt.endswith("Enough:"):
             return "yes" if facts.count("The capital of") > ("only neighbour" in question) else "no"
-        if prompt.startswith("Write what"):
+        if prompt.endswith("Look up:"):
             leads = ("is a city in (.+?)[.]", "neighbours of .+? are (.+?)[.]", "in which (.+?) lies", ".* of (.+?)[?]")
             found = (re.search(lead, f"{facts}\n{question}") for lead in leads)
             return next((match[1] for match in found if match), question)
@@ -89,7 +89,7 @@ def test_who_searches_well_is_rewarded():
     assert set(results) == {"test", "test/one_hop", "test/two_hops"}
     asked = [t for t in seen if t.row["question"].startswith("What is the capital of")]
     assert len(asked) > 20 and sum(t.success for t in asked) / len(asked) > 0.8
-    assert {tool.tool for t in asked for tool in t.events if hasattr(tool, "tool")} == {"search"}
+    assert {tool.tool for t in asked for tool in t.events if hasattr(tool, "tool")} == {"look_up"}
 
 
 @pytest.mark.parametrize("name", ["facts", "debate", "vote"])
