@@ -15,7 +15,7 @@ import networkx as nx
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import system_of
@@ -148,7 +148,12 @@ def print_results(console: Console, system: System, results: Mapping[str, Datase
     """A table of the datasets and a table of what each agent does per question."""
     ks = system.eval.k
     scores = Table(
-        "dataset", "questions", "failed", *(f"avg@{k}" for k in ks), *(f"pass@{k}" for k in ks), box=SIMPLE_HEAD
+        Column("dataset", no_wrap=True),
+        "questions",
+        "failed",
+        *(f"avg@{k}" for k in ks),
+        *(f"pass@{k}" for k in ks),
+        box=SIMPLE_HEAD,
     )
     for name, result in results.items():
         figures = [_interval(result.avg[k]) for k in ks] + [_interval(result.passed[k]) for k in ks]
@@ -156,7 +161,7 @@ def print_results(console: Console, system: System, results: Mapping[str, Datase
     console.print(scores)
     priced = any(model.price != Price() for model in system.models.values())
     usage = Table(
-        "dataset",
+        Column("dataset", no_wrap=True),
         "agent",
         "calls",
         "prompt tokens",
