@@ -105,7 +105,7 @@ class HostedLearner:
         settings = system.policies[policy]
         model = system.models[settings.model]
         self._learner = Learner(settings, model, system.agents, system.train, system.base, system.train.seed)
-        self.parameters = sum(parameter.numel() for parameter in self._learner.parameters)
+        self.parameters = sum(parameter.numel() for parameter in self._learner.trained.net.parameters())
 
     def update(self, turns: Sequence[Turn], agent_norms: bool = False) -> UpdateMetrics:
         """See `Learner.update`."""

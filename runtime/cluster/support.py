@@ -33,11 +33,6 @@ def require_supported(system: System, address: str | None = None) -> None:
         _require_packages(("ray", "torch", "transformers"), "what runs models", "drmasc[train]")
     for model in system.models.values():
         _require_engine(model)
-        if model.sharing == "adapter":
-            raise UserError(
-                f"model {model.name!r}: `sharing = adapter` is not available in this version",
-                f"use a copy per agent or one set of weights: `--set {model.name}.sharing=none` or `=full`",
-            )
     if not (address or os.environ.get("RAY_ADDRESS")):
         require_gpus(system, gpus_here())
     for model in system.models.values():

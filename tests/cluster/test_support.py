@@ -11,7 +11,6 @@ from runtime.cluster.cluster import cluster
 from runtime.cluster.handles import actors
 from runtime.cluster.support import gpus_here, require_gpus, require_supported
 from tests.cluster.systems import system
-from tests.engines.tiny import model
 
 
 def test_a_tiny_system_is_supported():
@@ -23,7 +22,6 @@ def test_a_tiny_system_is_supported():
     [
         ({"m": Model("m", weights="a/b", engine=Call("sglang"))}, "'sglang' is not available", "--set m.engine=hf"),
         ({"m": Model("m", weights="a/b", engine=Call("vllm", {"engines": 2}))}, "`engines` above 1", "engines = 1"),
-        ({"m": model("m", sharing="adapter")}, "`sharing = adapter` is not available", "sharing=none"),
         ({"m": Model("m", weights={"path": "nowhere"})}, "no folder nowhere", "relative to the .mas file"),
     ],
 )

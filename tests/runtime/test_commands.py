@@ -211,3 +211,16 @@ def test_a_checkpoint_of_another_size_is_refused(run, tmp_path):
     shutil.copy(HERE / "questions.jsonl", tmp_path)
     done = drmasc("eval", tmp_path / "wide.mas", "--run", folder, code=1)
     assert "holds no checkpoint of policy" in done.stderr
+
+
+def test_adapters_learn_over_a_base_that_stays(tmp_path):
+    folder = tmp_path / "run"
+    drmasc("train", SYSTEM, "--run", folder, "--set", "policy.sharing=adapter", "--set", "train.steps=2")
+    for line in learned(folder):
+        assert set(line["policies"]) == {"Solver", "Verifier"}
+        assert all(figures["engine_logp_gap_max"] < 1e-4 for figures in line["policies"].values())
+    merged = weights(folder, 2)
+    assert merged["Solver"] != merged["Verifier"]
+    for policy in merged:
+        assert (folder / "checkpoints" / "step-000002" / policy / "adapter" / "adapter_model.safetensors").is_file()
+    drmasc("eval", SYSTEM, "--run", folder, "--set", "policy.sharing=adapter")
