@@ -8,6 +8,7 @@ Seconds are processor time of this process (wall-clock time beside it), the size
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import tempfile
 import time
@@ -54,6 +55,7 @@ def measure(path: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Measure the sizes in turn and print medians and the ratio."""
+    gc.disable()  # as the commands `check` and `compile` do
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
