@@ -33,6 +33,12 @@ def require_supported(system: System, address: str | None = None) -> None:
         _require_packages(("ray", "torch", "transformers"), "what runs models", "drmasc[train]")
     for model in system.models.values():
         _require_engine(model)
+    for pool in system.pools.values():
+        if pool.memory is not None:
+            raise UserError(
+                f"pool {pool.name!r}: `memory` is not used in this version",
+                "leave it out; `engine = vllm(gpu_memory = …)` says what share of a GPU an engine takes",
+            )
     if not (address or os.environ.get("RAY_ADDRESS")):
         require_gpus(system, gpus_here())
     for model in system.models.values():

@@ -70,3 +70,8 @@ def test_visible_gpus_are_counted(monkeypatch):
     for value, count in (("0,1,3", 3), ("", 0), ("-1", 0), ("GPU-8932f937", 1)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
         assert gpus_here() == count
+
+
+def test_a_setting_that_nothing_reads_is_not_ignored():
+    with pytest.raises(UserError, match="`memory` is not used"):
+        require_supported(system(pools=[Pool("main", memory=80.0)]))
