@@ -9,10 +9,9 @@ The test set of `contrast.mas` holds only questions that need a search. Finished
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.runs import ROOT, Run, figure, figures, mean, spread, train_and_evaluate
+from benchmarks.runs import ROOT, Figure, Run, figure, mean, table, train_and_evaluate
 
 TRAINED = ("Search", "Answer")
 
@@ -35,10 +34,10 @@ def main() -> None:
             print(
                 f"{name}, seed {seed}: avg@1 {runs[name][-1].evaluation['test']['avg']['1']['value']:.3f}", flush=True
             )
-    table = "\n".join(_lines(runs, arguments.seeds))
+    written = table("contrast", runs, arguments.seeds, _rows())
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(table + "\n", encoding="utf-8")
-    print(table)
+    arguments.out.write_text(written + "\n", encoding="utf-8")
+    print(written)
 
 
 def last(values: list[float]) -> float:
@@ -46,27 +45,17 @@ def last(values: list[float]) -> float:
     return mean(values[-20:])
 
 
-def _lines(runs: dict[str, list[Run]], seeds: list[int]) -> list[str]:
-    """The table, a column a method; spread over seeds as mean ± sample deviation (values)."""
-    names = list(runs)
-    lines = [
-        f"`contrast.mas`, {len(runs[names[0]][0].steps)} steps, seeds {', '.join(map(str, seeds))}: mean ± deviation (each seed)",
-        "",
-        f"| | {' | '.join(f'`{name}`' for name in names)} |",
-        "|---" * (len(names) + 1) + "|",
-    ]
-
-    def row(title: str, of_run: Callable[[Run], float]) -> None:
-        lines.append(f"| {title} | {' | '.join(spread([of_run(run) for run in runs[name]]) for name in names)} |")
-
-    row("accuracy, questions that need a search", lambda run: run.evaluation["test"]["avg"]["1"]["value"])
-    row("training reward, last 20 steps", lambda run: mean(figures(run, "reward")[-20:]))
+def _rows() -> dict[str, Figure]:
+    rows: dict[str, Figure] = {
+        "accuracy, questions that need a search": lambda run: run.evaluation["test"]["avg"]["1"]["value"],
+        "training reward, last 20 steps": figure(last, "reward"),
+    }
     for agent in TRAINED:
-        row(f"{agent}: gradient norm, mean", figure(mean, "policies", agent, "grad_norm"))
-        row(f"{agent}: gradient norm, maximum", figure(max, "policies", agent, "grad_norm"))
-        row(f"{agent}: inflation, mean", figure(mean, "agents", agent, "inflation"))
-        row(f"{agent}: well-formed, last 20 steps", figure(last, "agents", agent, "valid_share"))
-    return lines
+        rows[f"{agent}: gradient norm, mean"] = figure(mean, "policies", agent, "grad_norm")
+        rows[f"{agent}: gradient norm, maximum"] = figure(max, "policies", agent, "grad_norm")
+        rows[f"{agent}: inflation, mean"] = figure(mean, "agents", agent, "inflation")
+        rows[f"{agent}: well-formed, last 20 steps"] = figure(last, "agents", agent, "valid_share")
+    return rows
 
 
 if __name__ == "__main__":

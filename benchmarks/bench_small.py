@@ -9,10 +9,10 @@ Finished runs in the work folder are not run again. Seconds are those of the ste
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.runs import ROOT, Run, figure, figures, mean, spread, train_and_evaluate
+from benchmarks.runs import ROOT, Figure, Run, figure, figures, mean, table, train_and_evaluate
 
 
 def main() -> None:
@@ -35,35 +35,23 @@ def main() -> None:
                 print(
                     f"{system}, {name}, seed {seed}: last 20 steps {mean(figures(run, 'reward')[-20:]):.3f}", flush=True
                 )
-        tables.append("\n".join(_lines(system, runs, arguments.seeds)))
+        tables.append(table(system, runs, arguments.seeds, _rows(run.steps[0]["agents"])))
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
     print("\n\n".join(tables))
 
 
-def _lines(system: str, runs: dict[str, list[Run]], seeds: list[int]) -> list[str]:
-    """The table of one system, a column a method."""
-    names = list(runs)
-    first = runs[names[0]][0]
-    lines = [
-        f"`{system}.mas`, {len(first.steps)} steps, seeds {', '.join(map(str, seeds))}: mean ± deviation (each seed)",
-        "",
-        f"| | {' | '.join(f'`{name}`' for name in names)} |",
-        "|---" * (len(names) + 1) + "|",
-    ]
-
-    def row(title: str, of_run: Callable[[Run], float]) -> None:
-        lines.append(f"| {title} | {' | '.join(spread([of_run(run) for run in runs[name]]) for name in names)} |")
-
-    row("training reward, first 10 steps", lambda run: mean(figures(run, "reward")[:10]))
-    row("training reward, last 20 steps", lambda run: mean(figures(run, "reward")[-20:]))
-    row("test questions solved (avg@1)", lambda run: run.evaluation["test"]["avg"]["1"]["value"])
-    for agent in first.steps[0]["agents"]:
-        row(f"{agent}: inflation, mean", figure(mean, "agents", agent, "inflation"))
-        row(f"{agent}: gradient norm, mean", figure(mean, "policies", agent, "grad_norm"))
-        row(f"{agent}: gradient norm, maximum", figure(max, "policies", agent, "grad_norm"))
-    row("seconds of all steps", lambda run: sum(figures(run, "seconds", "step")))
-    return lines
+def _rows(agents: Iterable[str]) -> dict[str, Figure]:
+    rows: dict[str, Figure] = {
+        "training reward, first 10 steps": lambda run: mean(figures(run, "reward")[:10]),
+        "training reward, last 20 steps": lambda run: mean(figures(run, "reward")[-20:]),
+        "test questions solved (avg@1)": lambda run: run.evaluation["test"]["avg"]["1"]["value"],
+    }
+    for agent in agents:
+        rows[f"{agent}: inflation, mean"] = figure(mean, "agents", agent, "inflation")
+        rows[f"{agent}: gradient norm, mean"] = figure(mean, "policies", agent, "grad_norm")
+        rows[f"{agent}: gradient norm, maximum"] = figure(max, "policies", agent, "grad_norm")
+    return rows | {"seconds of all steps": figure(sum, "seconds", "step")}
 
 
 if __name__ == "__main__":

@@ -59,7 +59,10 @@ def figures(run: Run, *path: str) -> list[float]:
     return found
 
 
-def figure(reduce: Callable[[list[float]], float], *path: str) -> Callable[[Run], float]:
+Figure = Callable[[Run], float]
+
+
+def figure(reduce: Callable[[list[float]], float], *path: str) -> Figure:
     """A function of a run: one figure over its steps, reduced to a number."""
     return lambda run: reduce(figures(run, *path))
 
@@ -73,3 +76,17 @@ def spread(values: Sequence[float]) -> str:
 def mean(values: Sequence[float]) -> float:
     """Mean, NaN of nothing."""
     return statistics.fmean(values) if values else math.nan
+
+
+def table(system: str, runs: Mapping[str, Sequence[Run]], seeds: Sequence[int], rows: Mapping[str, Figure]) -> str:
+    """A Markdown table of a system: a column a method, a row a figure, each with its spread over the seeds."""
+    steps = len(next(iter(runs.values()))[0].steps)
+    lines = [
+        f"`{system}.mas`, {steps} steps, seeds {', '.join(map(str, seeds))}: mean ± deviation (each seed)",
+        "",
+        f"| | {' | '.join(f'`{name}`' for name in runs)} |",
+        "|---" * (len(runs) + 1) + "|",
+    ]
+    for title, of_run in rows.items():
+        lines.append(f"| {title} | {' | '.join(spread([of_run(run) for run in group]) for group in runs.values())} |")
+    return "\n".join(lines)
