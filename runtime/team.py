@@ -44,7 +44,10 @@ class Team:
         policies = self.crew.learners
         parts = [[turn for turn in turns if turn.policy == policy] for policy in policies]
         done = await asyncio.gather(
-            *(learner.update(part) for learner, part in zip(policies.values(), parts, strict=True))
+            *(
+                learner.update(part, self.system.train.agent_norms)
+                for learner, part in zip(policies.values(), parts, strict=True)
+            )
         )
         return dict(zip(policies, done, strict=True))
 

@@ -169,6 +169,7 @@ _NESTED: dict[str, type] = {
     "loss": schema.Loss,
     "optimizer": schema.Optimizer,
     "chat": schema.Chat,
+    "learner": schema.Learner,
     "lora": schema.Lora,
     "price": schema.Price,
     "engine": Call,

@@ -132,6 +132,19 @@ class Lora:
 
 
 @dataclass(frozen=True, slots=True)
+class Learner:
+    """How the learner of a policy uses its devices. What it computes does not depend on it."""
+
+    ranks: int = setting("Processes that shard it (FSDP2).", "int", 1, low=1, scope="policy")
+    checkpointing: bool = setting(
+        "Compute activations again in the backward pass: less memory, more time.", "bool", False, scope="policy"
+    )
+    offload: bool = setting(
+        "Weights and optimiser wait in the CPU's memory between updates.", "bool", False, scope="policy"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Price:
     """Cost of a model's tokens, for the table of `drmasc eval`."""
 
@@ -171,6 +184,7 @@ class Model:
     micro_tokens: int = setting(
         "Tokens of one forward pass of the learner.", "int", 16384, low=1, unit="tokens", scope="policy"
     )
+    learner: Learner = setting("Devices of the learners of its policies.", "block", Learner, scope="policy")
     lora: Lora = setting("Adapters, with `sharing = adapter`.", "block", Lora, scope="policy")
     price: Price = setting("Cost of its tokens.", "block", Price)
 
@@ -263,6 +277,12 @@ class Train:
         "Turns cut at max_tokens: keep trains them, mask does not.", "enum", "keep", choices=("keep", "mask")
     )
     staleness: int = setting("Versions that a rollout may lag behind.", "int", 0, low=0, high=1)
+    trajectory_timeout: float | None = setting(
+        "Longest trajectory, which fails after it; `none` for no limit.", "float?", None, low=0, above=True, unit="s"
+    )
+    agent_norms: bool = setting(
+        "Measure every agent's own gradient norm also where agents share weights (a backward pass each).", "bool", False
+    )
     max_bad_updates: int = setting("Skipped updates in a row that end the run.", "int", 3, low=1)
     seed: int = setting("Seed of everything random.", "int", 0, low=0)
     eval_every: int = setting("Steps between evaluations; 0 for none.", "int", 0, low=0)
@@ -341,6 +361,7 @@ BLOCKS: dict[str, type] = {
     "loss": Loss,
     "optimizer": Optimizer,
     "chat": Chat,
+    "learner": Learner,
     "lora": Lora,
     "price": Price,
 }

@@ -194,7 +194,14 @@ _TABLE = (
         "A randomly initialised model over bytes, for tests.",
     ),
     # Engines.
-    Signature("hf", "engine", (_p("max_batch", "int", 256, 1),), "engine", "transformers, embedded."),
+    # `timeout`: seconds for one call; `sleep`: gives its memory back while the learners of its pool update.
+    Signature(
+        "hf",
+        "engine",
+        (_p("max_batch", "int", 256, 1), _p("timeout", "float", 3600.0, 1), _p("sleep", "bool", False)),
+        "engine",
+        "transformers, embedded.",
+    ),
     Signature(
         "vllm",
         "engine",
@@ -203,6 +210,8 @@ _TABLE = (
             _p("tensor_parallel", "int", 1, 1),
             _p("engines", "int", 1, 1),
             _p("max_batch", "int", 256, 1),
+            _p("timeout", "float", 3600.0, 1),
+            _p("sleep", "bool", False),
         ),
         "engine",
         "vLLM.",

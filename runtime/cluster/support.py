@@ -33,6 +33,7 @@ def require_supported(system: System, address: str | None = None) -> None:
         _require_packages(("ray", "torch", "transformers"), "what runs models", "drmasc[train]")
     for model in system.models.values():
         _require_engine(model)
+    _require_honoured(system)
     for pool in system.pools.values():
         if pool.memory is not None:
             raise UserError(
@@ -43,6 +44,22 @@ def require_supported(system: System, address: str | None = None) -> None:
         require_gpus(system, gpus_here())
     for model in system.models.values():
         prepare(model, system.base)
+
+
+def _require_honoured(system: System) -> None:
+    """Settings that the language has and nothing here reads yet."""
+    for model in system.models.values():
+        for name, value, default in (
+            ("learner.ranks", model.learner.ranks, 1),
+            ("learner.checkpointing", model.learner.checkpointing, False),
+            ("learner.offload", model.learner.offload, False),
+            ("engine.timeout", model.engine.args.get("timeout"), 3600.0),
+            ("engine.sleep", model.engine.args.get("sleep", False), False),
+        ):
+            if value != default and not is_remote(model) and value is not None:
+                raise UserError(f"model {model.name!r}: `{name}` is not available in this version", "leave it out")
+    if system.train.trajectory_timeout is not None:
+        raise UserError("`train.trajectory_timeout` is not available in this version", "leave it out")
 
 
 def require_gpus(system: System, there: int) -> None:

@@ -101,7 +101,7 @@ def test_success_may_use_the_reward(tmp_path: Path) -> None:
 
 def test_calls_have_all_arguments(tmp_path: Path) -> None:
     system = checked(tmp_path, TEAM).system
-    assert system.models["policy"].engine == Call("hf", {"max_batch": 256})
+    assert system.models["policy"].engine == Call("hf", {"max_batch": 256, "timeout": 3600.0, "sleep": False})
     assert system.train.algorithm.function == "grpo"
     assert system.train.algorithm.args["clip"] == 0.2
     assert system.train.normalize == Call("agent", {})
