@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test lint types bench clean
+.PHONY: setup demo test lint types bench bench-learning clean
 setup: $(READY)
 
 $(READY): requirements.lock pyproject.toml
@@ -34,6 +34,9 @@ lint: setup
 
 bench: setup
 	@for file in benchmarks/bench_*.py; do name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+bench-learning: setup
+	@$(BIN)/python -m benchmarks.bench_learning
 
 clean:
 	rm -rf .venv runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,8 +8,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,58 +20,40 @@ DRMASC = [sys.executable, "-m", "drmas_dsl.cli.main"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished run: its steps as `metrics.jsonl` holds them, its evaluation by dataset, and its wall-clock seconds."""
+    """A finished run: its steps as `metrics.jsonl` holds them, with the evaluation in the last one, and its wall-clock seconds."""
 
     steps: tuple[Mapping[str, Any], ...]
-    evaluation: Mapping[str, Any]
     seconds: float
 
+    def figures(self, *path: str) -> list[float]:
+        """One figure over the steps where it was measured, e.g. ("agents", "Search", "inflation")."""
+        found = []
+        for step in self.steps:
+            value: Any = step
+            for key in path:
+                value = (value or {}).get(key)
+            if value is not None and math.isfinite(value):
+                found.append(float(value))
+        return found
 
-def train_and_evaluate(system: str, folder: Path, overrides: Sequence[str]) -> Run:
-    """Train `graphs/SYSTEM.mas` with overrides into `folder`, then evaluate it; an existing finished run is read again."""
-    file = str(ROOT / "graphs" / f"{system}.mas")
-    settings = [word for override in overrides for word in ("--set", override)]
+
+def train(system: str, folder: Path, overrides: Sequence[str]) -> Run:
+    """Train `graphs/SYSTEM.mas` with overrides into `folder`; a run that is finished there is read again.
+
+    Raises:
+        RuntimeError: the command failed; the message holds what it said.
+    """
+    words = ["train", str(ROOT / "graphs" / f"{system}.mas"), "--run", str(folder)]
+    words += [word for override in overrides for word in ("--set", override)]
     clock = folder / "seconds"
     if not clock.exists():
         start = time.perf_counter()
-        _run("train", file, "--run", str(folder), *settings)
-        seconds = time.perf_counter() - start
-        _run("eval", file, "--run", str(folder), *settings)
-        clock.write_text(str(seconds))
+        done = subprocess.run([*DRMASC, *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"drmasc {' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        clock.write_text(str(time.perf_counter() - start))
     steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return Run(tuple(steps), json.loads((folder / "eval.json").read_text()), float(clock.read_text()))
-
-
-def _run(*words: str) -> None:
-    done = subprocess.run([*DRMASC, *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"drmasc {' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-
-
-def figures(run: Run, *path: str) -> list[float]:
-    """One figure over the steps where it was measured, e.g. ("agents", "Search", "inflation")."""
-    found = []
-    for step in run.steps:
-        value: Any = step
-        for key in path:
-            value = (value or {}).get(key)
-        if value is not None and math.isfinite(value):
-            found.append(float(value))
-    return found
-
-
-Figure = Callable[[Run], float]
-
-
-def figure(reduce: Callable[[list[float]], float], *path: str) -> Figure:
-    """A function of a run: one figure over its steps, reduced to a number."""
-    return lambda run: reduce(figures(run, *path))
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean and sample deviation over seeds, and the values themselves."""
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.fmean(values):.3f} ± {deviation:.3f} ({' '.join(f'{value:.2f}' for value in values)})"
+    return Run(tuple(steps), float(clock.read_text()))
 
 
 def mean(values: Sequence[float]) -> float:
@@ -78,15 +61,22 @@ def mean(values: Sequence[float]) -> float:
     return statistics.fmean(values) if values else math.nan
 
 
-def table(system: str, runs: Mapping[str, Sequence[Run]], seeds: Sequence[int], rows: Mapping[str, Figure]) -> str:
-    """A Markdown table of a system: a column a method, a row a figure, each with its spread over the seeds."""
-    steps = len(next(iter(runs.values()))[0].steps)
-    lines = [
-        f"`{system}.mas`, {steps} steps, seeds {', '.join(map(str, seeds))}: mean ± deviation (each seed)",
-        "",
-        f"| | {' | '.join(f'`{name}`' for name in runs)} |",
-        "|---" * (len(runs) + 1) + "|",
-    ]
-    for title, of_run in rows.items():
-        lines.append(f"| {title} | {' | '.join(spread([of_run(run) for run in group]) for group in runs.values())} |")
-    return "\n".join(lines)
+def spread(values: Sequence[float]) -> str:
+    """Mean and, of several, sample deviation."""
+    known = [value for value in values if math.isfinite(value)]
+    deviation = f" ± {statistics.stdev(known):.3f}" if len(known) > 1 else ""
+    return f"{statistics.fmean(known):.3f}{deviation}" if known else "-"
+
+
+def permutation_p(first: Sequence[float], second: Sequence[float]) -> float:
+    """Two-sided exact permutation test of equal means: the share of all ways to deal the values into two such groups that
+    separate them at least as far."""
+    values = [*first, *second]
+    total, size = sum(values), len(first)
+
+    def distance(part: float) -> float:
+        return abs(part / size - (total - part) / (len(values) - size))
+
+    seen = distance(sum(first))
+    dealt = [distance(sum(part)) for part in combinations(values, size)]
+    return sum(each >= seen - 1e-12 for each in dealt) / len(dealt)
