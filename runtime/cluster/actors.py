@@ -14,15 +14,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, Sampling, System
 from runtime.cluster.sync import Packed, canary_prompt, pack, unpack
-from runtime.engines.protocol import Completion, Engine, Request
+from runtime.engines.protocol import Completion, Engine, Request, takes_adapters
 from runtime.models import load_model, useful_threads
 
 if TYPE_CHECKING:
+    import torch
+
     from runtime.learning.updates import UpdateMetrics
     from runtime.records import Turn
 
@@ -74,11 +77,10 @@ class HostedEngine:
         return self._canary(policy)
 
     def load_folder(self, policy: str, folder: str, version: int) -> None:
-        """Put the weights of a folder in the Hugging Face layout in place."""
-        saved = load_model(replace(self._model, weights={"path": folder}), "")
+        """Put the weights of a checkpoint's folder in place: the whole model's, or the adapter where engines take that."""
         try:
-            self._engine.load_weights(policy, dict(saved.named_parameters()), version)
-        except (ValueError, RuntimeError) as error:
+            self._engine.load_weights(policy, _saved(self._model, folder), version)
+        except (OSError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"{folder} holds no checkpoint of policy {policy}: {error}", "name a run that this system wrote"
             ) from error
@@ -147,6 +149,14 @@ def _engine(model: Model, policies: Sequence[str], base: str) -> Engine:
     from runtime.engines.hf import HfEngine
 
     return HfEngine(model, policies, base)
+
+
+def _saved(model: Model, folder: str) -> dict[str, torch.Tensor]:
+    if takes_adapters(model):
+        from runtime.learning.weights import served_adapter
+
+        return served_adapter(Path(folder))
+    return dict(load_model(replace(model, weights={"path": folder}), "").named_parameters())
 
 
 def _use_threads(threads: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Pool, System
 from runtime.cluster.cluster import Cluster
+from runtime.engines.protocol import takes_adapters
 from runtime.models import is_remote
 
 
@@ -66,7 +67,7 @@ def _members(system: System, learners: bool) -> list[Member]:
         served.setdefault(policy.model, []).append(policy.name)
     members: list[Member] = []
     for name, policies in served.items():
-        if _is_vllm(system, name):  # which holds one set of weights
+        if _is_vllm(system, name) and not takes_adapters(system.models[name]):  # it holds one set of weights
             members += [Member(name, serves=(policy,)) for policy in policies]
         elif not is_remote(system.models[name]):
             members.append(Member(name, serves=tuple(policies)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from drmas_dsl.graph.settings import Sampling
+from drmas_dsl.graph.settings import Model, Sampling
 
 if TYPE_CHECKING:
     import torch
@@ -56,5 +56,10 @@ class Engine(Protocol):
         ...
 
     def load_weights(self, policy: str, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Put a policy's new weights in place."""
+        """Put a policy's new weights in place: all of them, or its adapter where the engine takes these."""
         ...
+
+
+def takes_adapters(model: Model) -> bool:
+    """Whether the model's engine serves adapters as such, all from one set of weights; others get them merged."""
+    return model.sharing == "adapter" and model.engine.function == "vllm"

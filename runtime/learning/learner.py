@@ -105,8 +105,7 @@ class Learner:
         return [everywhere[row] for row in range(len(turns))]
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of the model's weights (with the adapter merged, where one is trained) in the model's number format, on
-        the CPU; tied ones once, under their first name."""
+        """A copy of what the model's engine takes, see `Weights.export`, in the model's number format, on the CPU."""
         return {name: value.to(self.dtype) for name, value in self.trained.export().items()}
 
     def save(self, folder: str | Path) -> None:

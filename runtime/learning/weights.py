@@ -7,6 +7,7 @@ learner. Checkpoints hold a whole model in the Hugging Face layout, an adapter b
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from drmas_dsl.graph import settings
 from runtime import models
+from runtime.engines.protocol import takes_adapters
 from runtime.learning import shards
 
 NAME = "adapter"  # of the adapter within the model, and of its folder in a checkpoint
@@ -32,7 +34,8 @@ class Weights(Protocol):
         ...
 
     def export(self) -> dict[str, Tensor]:
-        """A copy of the model's weights on the CPU, in float32; tied ones once, under their first name."""
+        """A copy of what the model's engine takes (see `takes_adapters`) on the CPU, in float32: the model's weights, tied
+        ones once, under their first name; or the adapter's, see `served_adapter`."""
         ...
 
     def save(self, folder: Path) -> None:
@@ -83,6 +86,7 @@ class AdapterWeights:
     def __init__(self, model: settings.Model, base: str, device: torch.device, lora: settings.Lora, seed: int) -> None:
         from peft import LoraConfig, get_peft_model
 
+        self._alone = takes_adapters(model)
         net = models.load_model(model, base, "float32")
         config = LoraConfig(
             r=lora.rank,
@@ -102,7 +106,12 @@ class AdapterWeights:
             yield self.net
 
     def export(self) -> dict[str, Tensor]:
-        """See `Weights`: the adapter is merged into the model's weights."""
+        """See `Weights`."""
+        config = self.net.peft_config[NAME]
+        return _scaled(self._saved(), config.lora_alpha / config.r) if self._alone else self._merged()
+
+    def _merged(self) -> dict[str, Tensor]:
+        """The model's weights with the adapter in them."""
         model = self.net.get_base_model()
         merged = {
             name.replace(".base_layer.", "."): tensor
@@ -118,8 +127,8 @@ class AdapterWeights:
         """See `Weights`."""
         from safetensors.torch import save_file
 
-        tensors = {name.replace(f".{NAME}.", "."): value for name, value in _copies(self._adapter()).items()}
-        _save_model(self.net.get_base_model(), self.export(), folder)
+        tensors = self._saved()
+        _save_model(self.net.get_base_model(), self._merged(), folder)
         if shards.rank() == 0:
             self.net.peft_config[NAME].save_pretrained(folder / NAME)
             save_file(tensors, folder / NAME / "adapter_model.safetensors")
@@ -129,10 +138,35 @@ class AdapterWeights:
         from safetensors.torch import load_file
 
         saved = load_file(folder / NAME / "adapter_model.safetensors")
-        _overwrite(((name.replace(f".{NAME}.", "."), value) for name, value in self._adapter()), saved)
+        _overwrite(self._adapter(), saved)
+
+    def _saved(self) -> dict[str, Tensor]:
+        return _copies(self._adapter())
 
     def _adapter(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
-        return ((name, value) for name, value in self.net.named_parameters() if value.requires_grad)
+        """The adapter's factors, under the names that PEFT gives them in a file."""
+        named = self.net.named_parameters()
+        return ((name.replace(f".{NAME}.", "."), value) for name, value in named if value.requires_grad)
+
+
+def served_adapter(folder: Path) -> dict[str, Tensor]:
+    """The adapter in a checkpoint as engines take it: LoRA factors under PEFT's names, the second with the scale in it.
+
+    Raises:
+        OSError, ValueError: there is none, or it cannot be read.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        config = json.loads((folder / NAME / "adapter_config.json").read_text(encoding="utf-8"))
+        return _scaled(load_file(folder / NAME / "adapter_model.safetensors"), config["lora_alpha"] / config["r"])
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"its adapter cannot be read: {error}") from error
+
+
+def _scaled(factors: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
+    return {name: value * scale if ".lora_B." in name else value for name, value in factors.items()}
 
 
 def _copies(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:

@@ -53,6 +53,13 @@ def test_vllm_has_an_engine_and_a_worker_for_each_policy():
     assert {seat.cpus for seat in parts} == {0.66}
 
 
+def test_vllm_serves_all_adapters_of_a_model_from_one_engine():
+    served = replace(model(), engine=Call("vllm"), sharing="adapter")
+    first, second = seats(system(("A", "B"), models={"small": served}), found(2), learners=True)
+    assert first.members == (Member("small", serves=("A", "B")),)
+    assert second.members == (Member("small", learns="A"), Member("small", learns="B"))
+
+
 def test_remote_and_unused_models_need_no_worker():
     far = Model("far", engine=Call("openai"))
     assert seats(system(("A",), models={"far": far}, frozen=("A",)), found(), learners=True) == []
