@@ -54,16 +54,16 @@ def train(graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str], path: 
     return 0
 
 
-def evaluate(graph: nx.MultiDiGraph, run: Path | None, form: str) -> int:
-    """Evaluate the system, with the last checkpoint of `run` where given, whose folder gets `eval.json`; 1 where nothing but
+def evaluate(graph: nx.MultiDiGraph, run: Path | None, checkpoint: str | None, form: str) -> int:
+    """Evaluate the system, with a checkpoint of `run` where given (`last`, `best` or a step), whose folder gets `eval.json`; 1 where nothing but
     failures came of it."""
     _quiet()
     system = system_of(graph)
     check_eval(system)
-    checkpoint = _checkpoint(run)
+    weights = _checkpoint(run, checkpoint)
 
     async def work() -> Any:
-        async with open_team(system, checkpoint, learners=False) as team:
+        async with open_team(system, weights, learners=False) as team:
             return await evaluate_system(graph, team)
 
     results, trajectories = asyncio.run(work())
@@ -84,14 +84,14 @@ def evaluate(graph: nx.MultiDiGraph, run: Path | None, form: str) -> int:
     return int(len(failed) == len(trajectories))
 
 
-def run_one(graph: nx.MultiDiGraph, row: Mapping[str, Any], run: Path | None, form: str) -> int:
+def run_one(graph: nx.MultiDiGraph, row: Mapping[str, Any], run: Path | None, checkpoint: str | None, form: str) -> int:
     """Roll one question out and print its trajectory; 1 where it failed."""
     _quiet()
     system = system_of(graph)
-    checkpoint = _checkpoint(run)
+    weights = _checkpoint(run, checkpoint)
 
     async def work() -> Any:
-        async with open_team(system, checkpoint, learners=False) as team:
+        async with open_team(system, weights, learners=False) as team:
             return await rollout(
                 graph,
                 [row],
@@ -111,15 +111,12 @@ def run_one(graph: nx.MultiDiGraph, row: Mapping[str, Any], run: Path | None, fo
     return 0 if trajectory.failed is None else 1
 
 
-def _checkpoint(run: Path | None) -> Path | None:
+def _checkpoint(run: Path | None, name: str | None) -> Path | None:
     if run is None:
+        if name is not None:
+            raise UserError("--checkpoint needs the run that it is of", "name its folder with --run")
         return None
-    found = runfolder.existing(run).last_checkpoint()
-    if found is None:
-        raise UserError(
-            f"{run} has no checkpoint yet", "let `drmasc train` finish, or stop it with Ctrl-C, which saves one"
-        )
-    return found[1]
+    return runfolder.existing(run).named_checkpoint(name or "last")
 
 
 class _Console(Console):

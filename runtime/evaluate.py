@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import networkx as nx
@@ -137,6 +138,11 @@ def _usage(agent: str, price: Price, trajectories: Sequence[Trajectory]) -> Usag
     response = sum(turn.tokens[1] for turn in turns) / count
     cost = (prompt * price.prompt + response * price.response) * PER_MILLION
     return Usage(len(turns) / count, prompt, response, sum(turn.seconds for turn in turns) / count, cost)
+
+
+def overall(system: System, results: Mapping[str, DatasetResult]) -> float:
+    """What checkpoints are compared by: avg@k at the first k of `eval.k`, averaged over the test datasets."""
+    return fmean(results[name].avg[system.eval.k[0]].value for name in system.task.test)
 
 
 def results_record(results: Mapping[str, DatasetResult]) -> dict[str, Any]:

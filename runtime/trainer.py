@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import system_of
 from drmas_dsl.graph.settings import System
 from runtime.data import QuestionSampler, load_rows
-from runtime.evaluate import check_eval, evaluate, results_record
+from runtime.evaluate import DatasetResult, check_eval, evaluate, overall, results_record
 from runtime.interrupt import Interrupted, interruptible, unless
 from runtime.learning.algorithms import from_call
 from runtime.learning.updates import BadUpdates
@@ -28,7 +29,7 @@ from runtime.metrics import MetricsWriter
 from runtime.progress import progress
 from runtime.records import Trajectory
 from runtime.rollout.scheduler import rollout
-from runtime.runfolder import RunFolder, write_trajectories, writing
+from runtime.runfolder import SCORE, RunFolder, write_trajectories, writing
 from runtime.scoring import Step, score, step_metrics
 from runtime.team import Team, open_team
 
@@ -86,10 +87,12 @@ async def train(graph: nx.MultiDiGraph, folder: RunFolder, console: Console, res
                     done = number
                     with writing(folder.path):
                         write_trajectories(folder.rollouts(number), step.trajectories)
-                    if _every(system.train.eval_every, number):
-                        metrics |= await _evaluation(graph, team, number, stop)
+                    evaluated = _every(system.train.eval_every, number)
+                    results = await _evaluation(graph, team, number, stop) if evaluated else {}
                     with writing(folder.path):
-                        writer.write(number, metrics)
+                        writer.write(number, metrics | ({"eval": results_record(results)} if results else {}))
+                    if results:
+                        await _keep_best(team, folder, number, overall(system, results))
                     show(number, metrics)
                     if stop.is_set():
                         break
@@ -111,17 +114,25 @@ async def _save(team: Team, folder: RunFolder, step: int) -> None:
         await team.save(folder.checkpoint(step))
 
 
+async def _keep_best(team: Team, folder: RunFolder, step: int, score: float) -> None:
+    """Save the best checkpoint where none has scored as well before."""
+    best = folder.best_score()
+    if best is None or score > best[1]:
+        with writing(folder.path):
+            await team.save(folder.best, {SCORE: json.dumps({"step": step, "score": score}) + "\n"})
+
+
 def _every(interval: int, step: int) -> bool:
     return interval > 0 and step % interval == 0
 
 
-async def _evaluation(graph: nx.MultiDiGraph, team: Team, number: int, stop: asyncio.Event) -> dict[str, Any]:
-    """The metrics of an evaluation in mid-run; none where the user stops it."""
+async def _evaluation(graph: nx.MultiDiGraph, team: Team, number: int, stop: asyncio.Event) -> dict[str, DatasetResult]:
+    """The results of an evaluation in mid-run; none where the user stops it."""
     try:
         results, _ = await unless(stop, evaluate(graph, team, number))
     except Interrupted:
         return {}
-    return {"eval": results_record(results)}
+    return results
 
 
 async def train_step(system: System, team: Team, rollouts: Rollouts, number: int) -> tuple[dict[str, Any], Step]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from drmas_dsl.cli.options import add_file, add_set, require_runtime
+from drmas_dsl.cli.options import add_file, add_run, add_set, require_runtime
 from drmas_dsl.compiler import load_graph
 
 
@@ -13,7 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_file(parser)
     add_set(parser)
-    parser.add_argument("--run", type=Path, metavar="DIR", help="evaluate the last checkpoint of this run")
+    add_run(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="tables, or JSON")
 
 
@@ -23,4 +22,4 @@ def run(arguments: argparse.Namespace) -> int:
     require_runtime()
     from runtime.commands import evaluate
 
-    return evaluate(graph, arguments.run, arguments.format)
+    return evaluate(graph, arguments.run, arguments.checkpoint, arguments.format)

@@ -30,6 +30,12 @@ def add_set(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Whose weights to use: a run, and which of its checkpoints."""
+    parser.add_argument("--run", type=Path, metavar="DIR", help="use a checkpoint of this run")
+    parser.add_argument("--checkpoint", metavar="last|best|STEP", help="which one (default: last)")
+
+
 def require_runtime() -> None:
     """Fail in words where the packages that run systems are not installed.
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from drmas_dsl.cli.options import add_file, add_set, require_runtime
+from drmas_dsl.cli.options import add_file, add_run, add_set, require_runtime
 from drmas_dsl.compiler import load_graph
 from drmas_dsl.errors import UserError
 
@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_set(parser)
     parser.add_argument("--input", required=True, metavar="JSON", help="the question: an object of columns, or @FILE")
-    parser.add_argument("--run", type=Path, metavar="DIR", help="use the last checkpoint of this run")
+    add_run(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="for people, or JSON")
 
 
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_runtime()
     from runtime.commands import run_one
 
-    return run_one(graph, row, arguments.run, arguments.format)
+    return run_one(graph, row, arguments.run, arguments.checkpoint, arguments.format)
 
 
 def _row(text: str) -> dict[str, object]:
