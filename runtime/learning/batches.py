@@ -1,8 +1,8 @@
-"""Turns as tensors: cut into micro-batches by a budget of tokens, sorted by length so that padding stays small.
+"""Turns as tensors: cut into micro-batches by a budget of tokens, in order of length so that padding stays below a tenth.
 
-Rows are aligned at their right end (all padding is before the prompt), so that the last T + 1 positions give the logits
-of every response token and no others. Token ids are those that the engine recorded. What a batch is trained with
-does not stand here. Legend: B turns, W tokens of the longest row, T tokens of the longest response.
+Rows are aligned at their left end: what pads stands behind all that counts, where no causal model looks, so that no mask is
+needed. What is known of response tokens is flat, turn by turn, without padding. Token ids are those that the engine recorded.
+Settings do not stand here. Legend: B turns, W tokens of the longest, N response tokens of all of them.
 """
 
 from __future__ import annotations
@@ -15,64 +15,83 @@ from torch import Tensor
 
 from runtime.records import Turn
 
+PADDING = 0.1  # of a micro-batch's tokens, at most
+
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """One forward pass. `rows` are the turns' places in the sequence that was cut; (B, W): `input_ids`, `attention_mask`,
-    `position_ids`; (B, T): `responses` and `mask`, where a response token stands."""
+    """One forward pass. `rows` are the turns' places in the sequence that was cut. `input_ids` is (B, W); all else is (N,):
+    `places`, where in the flattened (B * W) a response token's logits come from; `tokens`, which token it is; `owners`, the
+    place of its turn in `turns`; `temperature`, `advantages`, and the engine's `logprobs`."""
 
     rows: tuple[int, ...]
     turns: tuple[Turn, ...]
     input_ids: Tensor
-    attention_mask: Tensor
-    position_ids: Tensor
-    responses: Tensor
-    mask: Tensor
+    places: Tensor
+    tokens: Tensor
+    owners: Tensor
     temperature: Tensor
+    advantages: Tensor
+    logprobs: Tensor
 
-    def pad(self, values: Sequence[Sequence[float] | Tensor]) -> Tensor:
-        """One value per response token of each turn, as (B, T); 0 elsewhere."""
-        padded = torch.zeros(self.mask.shape)
-        for row, items in enumerate(values):
-            padded[row, padded.shape[1] - len(items) :] = torch.as_tensor(items, dtype=torch.float32)
-        return padded.to(self.mask.device)
+    @property
+    def padding(self) -> int:
+        """Tokens that only fill up."""
+        return self.input_ids.numel() - sum(map(length, self.turns))
 
-    def unpad(self, values: Tensor) -> list[Tensor]:
-        """The inverse of `pad`."""
-        return [row[row.shape[0] - len(turn.response_ids) :] for row, turn in zip(values, self.turns, strict=True)]
+    def turns_of(self, owners: Tensor) -> list[Turn]:
+        """The turns at these places, each once."""
+        return [self.turns[owner] for owner in sorted(set(owners.tolist()))]
+
+    def by_turn(self, values: Tensor) -> tuple[Tensor, ...]:
+        """One value per response token, (N,), as one tensor for each turn."""
+        return torch.split(values, [len(turn.response_ids) for turn in self.turns])
 
 
 def micro_batches(turns: Sequence[Turn], budget: int, device: torch.device) -> list[MicroBatch]:
     """All turns, each once, longest first, in batches of at most `budget` tokens with padding (or of one turn)."""
     batches = []
     rows: list[int] = []
-    for row in sorted(range(len(turns)), key=lambda row: (-_length(turns[row]), -len(turns[row].response_ids), row)):
-        if rows and (len(rows) + 1) * _length(turns[rows[0]]) > budget:
+    filled = 0
+    for row in sorted(range(len(turns)), key=lambda row: (-length(turns[row]), row)):
+        size = (len(rows) + 1) * length(turns[rows[0] if rows else row])
+        if rows and (size > budget or size - filled - length(turns[row]) > PADDING * size):
             batches.append(_batch(rows, turns, device))
-            rows = []
+            rows, filled = [], 0
         rows.append(row)
+        filled += length(turns[row])
     return [*batches, _batch(rows, turns, device)] if rows else batches
 
 
-def _length(turn: Turn) -> int:
+def length(turn: Turn) -> int:
+    """Tokens that the model reads."""
     return len(turn.prompt_ids) + len(turn.response_ids)
 
 
 def _batch(rows: Sequence[int], all_turns: Sequence[Turn], device: torch.device) -> MicroBatch:
     turns = tuple(all_turns[row] for row in rows)
-    width = max(map(_length, turns))
-    longest = max(len(turn.response_ids) for turn in turns)
-    input_ids = torch.tensor([[0] * (width - _length(turn)) + [*turn.prompt_ids, *turn.response_ids] for turn in turns])
-    columns = torch.arange(width)[None]
-    starts = torch.tensor([[width - _length(turn)] for turn in turns])
-    first_response = torch.tensor([[width - len(turn.response_ids)] for turn in turns])
+    width = max(map(length, turns))
+    lengths = torch.tensor([len(turn.response_ids) for turn in turns])
+
+    def of_tokens(values: list[float | None]) -> Tensor:
+        return torch.tensor(values, dtype=torch.float32).repeat_interleave(lengths).to(device)
+
     return MicroBatch(
         rows=tuple(rows),
         turns=turns,
-        input_ids=input_ids.to(device),
-        attention_mask=(columns >= starts).long().to(device),
-        position_ids=(columns - starts).clamp(min=0).to(device),
-        responses=input_ids[:, width - longest :].to(device),
-        mask=(columns >= first_response)[:, width - longest :].to(device),
-        temperature=torch.tensor([[turn.temperature] for turn in turns]).to(device),
+        input_ids=torch.tensor(
+            [[*turn.prompt_ids, *turn.response_ids] + [0] * (width - length(turn)) for turn in turns]
+        ).to(device),
+        places=torch.tensor(
+            [
+                row * width + column
+                for row, turn in enumerate(turns)
+                for column in range(len(turn.prompt_ids) - 1, length(turn) - 1)
+            ]
+        ).to(device),
+        tokens=torch.tensor([token for turn in turns for token in turn.response_ids]).to(device),
+        owners=torch.arange(len(turns)).repeat_interleave(lengths).to(device),
+        temperature=of_tokens([turn.temperature for turn in turns]),
+        advantages=of_tokens([turn.advantage for turn in turns]),
+        logprobs=torch.tensor([value for turn in turns for value in turn.logprobs], dtype=torch.float32).to(device),
     )

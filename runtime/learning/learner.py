@@ -22,7 +22,7 @@ from torch import Tensor
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph import settings
 from runtime import models
-from runtime.learning import losses, shards
+from runtime.learning import losses, passes, shards
 from runtime.learning.batches import MicroBatch, micro_batches
 from runtime.learning.objective import Objective
 from runtime.learning.optimizer import adamw, learning_rate, load_whole_state, whole_state
@@ -98,9 +98,9 @@ class Learner:
         found: dict[int, Tensor] = {}
         with torch.no_grad():
             for batch, mine in self._share(turns):
-                values = losses.token_logprobs(self._logits(self.trained.net, batch), batch.responses).cpu()
+                values = self._logprobs(self.trained.net, batch).cpu()
                 if mine:
-                    found |= zip(batch.rows, batch.unpad(values), strict=True)
+                    found |= zip(batch.rows, batch.by_turn(values), strict=True)
         everywhere = {row: values for part in shards.gathered(found) for row, values in part.items()}
         return [everywhere[row] for row in range(len(turns))]
 
@@ -202,15 +202,18 @@ class Learner:
         """Add the gradient of these turns' part of the loss, micro-batch by micro-batch."""
         for batch, mine in self._share([turn for turn, _ in pairs]):
             known = [values for row in batch.rows if (values := pairs[row][1]) is not None]
+            old = torch.cat(known).to(self.device) if known else None
             reference = None
             if self.objective.needs_reference:
                 with torch.no_grad(), self.trained.start() as start:
-                    reference = losses.token_logprobs(self._logits(start, batch), batch.responses)
-            logits = self._logits(self.trained.net, batch)
-            old = batch.pad(known) if known else None
-            loss = self.objective.loss(batch, logits, old, reference, denominator, sums if mine else Sums())
-            # FSDP averages gradients over the ranks.
-            torch.autograd.backward(loss * (shards.world() if mine else 0))
+                    reference = self._logprobs(start, batch)
+            counted = sums if mine else Sums()
+            counted.read += batch.input_ids.numel()
+            counted.padding += batch.padding
+            for where, logits in passes.parts(self.trained.net, batch, self.dtype):
+                loss = self.objective.loss(batch, where, logits, old, reference, denominator, counted)
+                # FSDP averages gradients over the ranks.
+                torch.autograd.backward(loss * (shards.world() if mine else 0))
 
     def _share(self, turns: Sequence[Turn]) -> Iterator[tuple[MicroBatch, bool]]:
         """This rank's micro-batches. All ranks get equally many, because they run a sharded model together: where there
@@ -220,17 +223,14 @@ class Learner:
             mine = first + shards.rank()
             yield batches[min(mine, len(batches) - 1)], mine < len(batches)
 
-    def _logits(self, model: Any, batch: MicroBatch) -> Tensor:
-        """Logits of the response tokens at the turns' temperatures, (B, T, V), float32."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
-            output = model(
-                input_ids=batch.input_ids,
-                attention_mask=batch.attention_mask,
-                position_ids=batch.position_ids,
-                logits_to_keep=batch.mask.shape[1] + 1,
-                use_cache=False,
-            )
-        return output.logits[:, :-1].float() / batch.temperature[:, :, None]
+    def _logprobs(self, model: Any, batch: MicroBatch) -> Tensor:
+        """Log-probabilities (N,) of a micro-batch's response tokens under a module; without gradients."""
+        return torch.cat(
+            [
+                losses.token_logprobs(logits, batch.tokens[where])
+                for where, logits in passes.parts(model, batch, self.dtype)
+            ]
+        )
 
     def _culprits(self, pairs: Sequence[tuple[Turn, Tensor | None]]) -> list[Turn]:
         """Turns whose own gradient is not finite although their loss is; all where only their sum is not."""

@@ -46,54 +46,58 @@ class Objective:
     def loss(
         self,
         batch: MicroBatch,
+        where: slice,
         logits: Tensor,
         old_logprobs: Tensor | None,
         ref_logprobs: Tensor | None,
         denominator: float,
         sums: Sums,
     ) -> Tensor:
-        """The part of its mini-batch's loss that a micro-batch makes, with gradient; `sums` grow by it. `logits`
-        (B, T, V) are at the turns' temperatures; without `old_logprobs` this very pass is the old policy."""
-        logprobs = losses.token_logprobs(logits, batch.responses)
+        """The part of its mini-batch's loss that some tokens of a micro-batch make, with gradient; `sums` grow by it.
+        `logits` (n, V) are at the turns' temperatures, the log-probabilities (N,) of all tokens of the micro-batch; without
+        `old_logprobs` this very pass is the old policy."""
+        logprobs = losses.token_logprobs(logits, batch.tokens[where])
         with torch.set_grad_enabled(self.needs_entropy):
             entropy = losses.token_entropy(logits)
-        old = logprobs.detach() if old_logprobs is None else old_logprobs
-        engine = batch.pad([turn.logprobs for turn in batch.turns])
-        table = self.table[[self.codes[turn.agent] for turn in batch.turns]]
-        clip_low, clip_high, kl, bonus, weight = table.T[..., None]
+        old = logprobs.detach() if old_logprobs is None else old_logprobs[where]
+        reference = None if ref_logprobs is None else ref_logprobs[where]
+        engine = batch.logprobs[where]
+        clip_low, clip_high, kl, bonus, weight = self._coefficients(batch)[:, batch.owners[where]]
+        # Every token is a sequence of its own here: its share of its turn is in the weight, the turns are in the denominator.
         result = losses.policy_loss(
-            logprobs,
-            old,
-            torch.tensor([turn.advantage for turn in batch.turns], device=logits.device),
-            batch.mask,
-            clip_low=clip_low,
-            clip_high=clip_high,
-            aggregate=self.aggregate,
-            engine_logprobs=engine,
+            logprobs[:, None],
+            old[:, None],
+            batch.advantages[where],
+            torch.ones_like(logprobs[:, None], dtype=torch.bool),
+            clip_low=clip_low[:, None],
+            clip_high=clip_high[:, None],
+            engine_logprobs=engine[:, None],
             tis=self.tis,
-            entropy=entropy if self.needs_entropy else None,
-            entropy_coefficient=bonus,
-            ref_logprobs=ref_logprobs,
-            kl_coefficient=kl,
+            entropy=entropy[:, None] if self.needs_entropy else None,
+            entropy_coefficient=bonus[:, None],
+            ref_logprobs=None if reference is None else reference[:, None],
+            kl_coefficient=kl[:, None],
             kl_estimator=self.algorithm.kl_estimator,
-            weight=weight,
+            weight=weight[:, None],
             denominator=denominator,
         )
-        tokens = int(batch.mask.sum())
-        gap = (old - engine).abs()[batch.mask]
-        sums.tokens += tokens
-        sums.loss += float(result.loss.detach())
-        sums.clipped += float(result.clip_share) * tokens
-        sums.entropy += float(entropy.detach()[batch.mask].sum())
-        sums.approx_kl += float(result.approx_kl) * tokens
-        sums.gap += float(gap.sum())
-        sums.gap_max = max(sums.gap_max, float(gap.max()))
-        if ref_logprobs is not None:
-            divergence = losses.kl(logprobs.detach(), ref_logprobs, "k1")
-            sums.kl += float(divergence[batch.mask].sum())
-        finite = result.turn_losses.isfinite().tolist()
-        sums.bad += [turn for turn, fine in zip(batch.turns, finite, strict=True) if not fine]
+        with torch.no_grad():
+            gap = (old - engine).abs()
+            divergence = gap.new_zeros(1) if reference is None else losses.kl(logprobs, reference, "k1")
+            clipped, approx_kl = result.clip_share * len(gap), result.approx_kl * len(gap)
+            figures = [result.loss, clipped, approx_kl, entropy.sum(), divergence.sum(), gap.sum(), gap.max()]
+            sums.add(len(gap), *torch.stack(figures).tolist())
+            if not result.loss.isfinite():
+                sums.bad += batch.turns_of(batch.owners[where][~result.turn_losses.isfinite()])
         return result.loss
+
+    def _coefficients(self, batch: MicroBatch) -> Tensor:
+        """The settings of every turn's agent, (5, B), with the weight of one token for the last of them."""
+        values = self.table[[self.codes[turn.agent] for turn in batch.turns]].T
+        if self.aggregate == "sequence_mean_token_mean":
+            lengths = torch.tensor([len(turn.response_ids) for turn in batch.turns], device=values.device)
+            values = torch.cat([values[:-1], values[-1:] / lengths])
+        return values
 
     def _column(self, name: str) -> Tensor:
         return self.table[:, COEFFICIENTS.index(name)]

@@ -6,13 +6,15 @@ Ranks are given the same turns and take turns at the micro-batches. All of them 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 
@@ -36,6 +38,24 @@ def shard(net: Any, device: torch.device) -> None:
         if type(module).__name__ in whole:
             fully_shard(module, mesh=mesh)
     fully_shard(net, mesh=mesh)
+
+
+@contextmanager
+def gradients_kept(net: Any) -> Iterator[None]:
+    """Inside, backward passes add to gradients that each rank keeps and no rank waits for another, so that they may make
+    different numbers of passes through what `net` has gathered; the next backward pass after it shares them all."""
+    _synchronise(net, False)
+    try:
+        yield
+    finally:
+        _synchronise(net, True)
+
+
+def _synchronise(net: Any, on: bool) -> None:
+    if isinstance(net, FSDPModule):
+        net.set_requires_gradient_sync(on)
+        net.set_reshard_after_backward(on)
+        net.set_is_last_backward(on)
 
 
 def whole(tensor: Tensor) -> Tensor:

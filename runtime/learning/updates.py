@@ -18,17 +18,41 @@ class BadUpdates(UserError):
 
 @dataclasses.dataclass(slots=True)
 class Sums:
-    """Totals over the tokens of a mini-batch, filled micro-batch by micro-batch; `bad` are turns whose loss is not finite."""
+    """Totals over the tokens of a mini-batch, filled part by part; `read` are the tokens of prompts, responses and padding;
+    `bad` are turns whose loss is not finite."""
 
     tokens: int = 0
     loss: float = 0.0
     clipped: float = 0.0
+    approx_kl: float = 0.0
     entropy: float = 0.0
     kl: float = 0.0
-    approx_kl: float = 0.0
     gap: float = 0.0
     gap_max: float = 0.0
+    read: int = 0
+    padding: int = 0
     bad: list[Turn] = dataclasses.field(default_factory=list)
+
+    def add(
+        self,
+        tokens: int,
+        loss: float,
+        clipped: float,
+        approx_kl: float,
+        entropy: float,
+        kl: float,
+        gap: float,
+        gap_max: float,
+    ) -> None:
+        """Count some tokens with the totals over them."""
+        self.tokens += tokens
+        self.loss += loss
+        self.clipped += clipped
+        self.approx_kl += approx_kl
+        self.entropy += entropy
+        self.kl += kl
+        self.gap += gap
+        self.gap_max = max(self.gap_max, gap_max)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +61,7 @@ class UpdateMetrics:
 
     `grad_norm` is taken before clipping; `clip_share`, `entropy` (nats), `kl` (k1 against the frozen start) and
     `approx_kl` (k1 against the policy before the step) are means over tokens; `engine_logp_gap` is the distance of the
-    learner's log-probabilities from the engine's. `skipped` updates were not finite, because of the turns that `bad`
+    learner's log-probabilities from the engine's; `padding_share` is the share of the tokens read that only filled up. `skipped` updates were not finite, because of the turns that `bad`
     names. `agent_grad_norm` is measured on demand.
     """
 
@@ -55,6 +79,7 @@ class UpdateMetrics:
     lr: float = math.nan
     engine_logp_gap_mean: float = math.nan
     engine_logp_gap_max: float = math.nan
+    padding_share: float = math.nan
     agent_grad_norm: Mapping[str, float] = dataclasses.field(default_factory=dict)
     bad: tuple[str, ...] = ()
 
@@ -85,6 +110,7 @@ class UpdateMetrics:
             lr=lr,
             engine_logp_gap_mean=sums.gap / sums.tokens,
             engine_logp_gap_max=sums.gap_max,
+            padding_share=sums.padding / sums.read,
             agent_grad_norm=norms,
             bad=(named(bad),) if bad else (),
         )
@@ -92,7 +118,7 @@ class UpdateMetrics:
 
 def added(parts: Sequence[Sums]) -> Sums:
     """The sums of all ranks in one."""
-    totals = ("kl", "tokens", "loss", "clipped", "entropy", "approx_kl", "gap")
+    totals = ("tokens", "loss", "clipped", "approx_kl", "entropy", "kl", "gap", "read", "padding")
     return Sums(
         **{name: sum(getattr(part, name) for part in parts) for name in totals},
         gap_max=max(part.gap_max for part in parts),
@@ -108,7 +134,17 @@ def merged(parts: Sequence[UpdateMetrics], version: int) -> UpdateMetrics:
     def mean(name: str) -> float:
         return sum(float(getattr(part, name)) for part in made) / len(made)
 
-    averaged = ("loss", "grad_norm", "clip_share", "entropy", "kl", "approx_kl", "lr", "engine_logp_gap_mean")
+    averaged = (
+        "loss",
+        "grad_norm",
+        "clip_share",
+        "entropy",
+        "kl",
+        "approx_kl",
+        "lr",
+        "engine_logp_gap_mean",
+        "padding_share",
+    )
     return UpdateMetrics(
         weights_version=version,
         turns=sum(part.turns for part in parts),

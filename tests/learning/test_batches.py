@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.learning.batches import micro_batches
-from tests.learning.turns import make_turn
+from runtime.learning.batches import PADDING, micro_batches
+from tests.learning.turns import make_learner, make_turn, make_turns
 
 CPU = torch.device("cpu")
 lengths = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 20)), max_size=12)
@@ -23,33 +23,44 @@ def test_every_turn_once_and_within_the_budget(sizes, budget):
         assert batch.input_ids.numel() <= budget or len(batch.rows) == 1
 
 
+@given(lengths, st.integers(1, 1000))
+def test_at_most_a_tenth_is_padding(sizes, budget):
+    turns = [make_turn(prompt=p, response=r, seed=i) for i, (p, r) in enumerate(sizes)]
+    for batch in micro_batches(turns, budget, CPU):
+        real = sum(len(turn.prompt_ids) + len(turn.response_ids) for turn in batch.turns)
+        assert batch.padding == batch.input_ids.numel() - real <= PADDING * batch.input_ids.numel()
+
+
+def test_turns_share_a_batch_until_the_budget_or_the_padding_forbids_it():
+    def widths(sizes: list[int], budget: int) -> list[tuple[int, ...]]:
+        turns = [make_turn(prompt=size - 1, response=1, seed=i) for i, size in enumerate(sizes)]
+        return [tuple(batch.input_ids.shape) for batch in micro_batches(turns, budget, CPU)]
+
+    assert widths([20, 19, 18, 20, 17, 19], 1000) == [(6, 20)]  # 7 of 120
+    assert widths([20, 19, 18, 20, 17, 19], 60) == [(3, 20), (3, 19)]
+    assert widths([20, 16, 16, 20, 15, 20], 1000) == [(5, 20), (1, 15)]  # 8 of 100; 13 of 120
+    assert widths([30], 1) == [(1, 30)]
+
+
 @given(lengths.filter(bool))
 def test_rows_hold_the_recorded_ids(sizes):
     turns = [make_turn(prompt=p, response=r, seed=i) for i, (p, r) in enumerate(sizes)]
-    (batch,) = micro_batches(turns, 10_000, CPU)
-    for row, turn in enumerate(batch.turns):
-        ids = [*turn.prompt_ids, *turn.response_ids]
-        assert batch.input_ids[row][batch.attention_mask[row].bool()].tolist() == ids
-        assert batch.position_ids[row][batch.attention_mask[row].bool()].tolist() == list(range(len(ids)))
-        assert batch.responses[row][batch.mask[row]].tolist() == list(turn.response_ids)
-    assert batch.mask.shape[1] == max(len(turn.response_ids) for turn in turns)
+    for batch in micro_batches(turns, 10_000, CPU):
+        for row, turn in enumerate(batch.turns):
+            ids = [*turn.prompt_ids, *turn.response_ids]
+            assert batch.input_ids[row].tolist() == ids + [0] * (batch.input_ids.shape[1] - len(ids))
+        # A token's logits come from the token before it.
+        assert torch.equal(batch.input_ids.flatten()[batch.places + 1], batch.tokens)
+        for turn, tokens, owners in zip(
+            batch.turns, batch.by_turn(batch.tokens), batch.by_turn(batch.owners), strict=True
+        ):
+            assert tuple(tokens.tolist()) == turn.response_ids
+            assert {batch.turns[owner] is turn for owner in owners.tolist()} == {True}
+        assert batch.logprobs.tolist() == torch.tensor([p for turn in batch.turns for p in turn.logprobs]).tolist()
 
 
-@given(lengths.filter(bool))
-def test_pad_and_unpad_are_inverse(sizes):
-    turns = [make_turn(prompt=p, response=r, seed=i) for i, (p, r) in enumerate(sizes)]
-    (batch,) = micro_batches(turns, 10_000, CPU)
-    values = [torch.rand(len(turn.response_ids)) for turn in batch.turns]
-    padded = batch.pad(values)
-    assert not padded[~batch.mask].any()
-    for back, value in zip(batch.unpad(padded), values, strict=True):
-        torch.testing.assert_close(back, value)
-
-
-def test_turns_of_like_length_share_a_batch():
-    turns = [make_turn(prompt=1 + 9 * (i % 2), response=10, seed=i) for i in range(8)]
-    short, long = (
-        sum(len(t.prompt_ids) + len(t.response_ids) for t in turns if len(t.prompt_ids) == p) for p in (1, 10)
-    )
-    batches = micro_batches(turns, max(short, long), CPU)
-    assert sum(batch.input_ids.numel() for batch in batches) == short + long
+def test_an_update_reports_its_padding():
+    turns = make_turns()
+    batches = micro_batches(turns, 64, CPU)
+    expected = sum(batch.padding for batch in batches) / sum(batch.input_ids.numel() for batch in batches)
+    assert 0 < make_learner(micro_tokens=64).update(turns).padding_share == expected <= PADDING
