@@ -178,10 +178,10 @@ optimiser's. The norms of the two gradients agree to 0.001 of themselves, or the
 {rows}
 
 Tokens are those of prompts and responses, without padding. Prompts and responses have log-normal lengths. A backward pass of TRL has {sequences}
-sequences, padded to the longest prompt and the longest response of the step; ours has at most as many tokens, sorted by length. TRL's gradient
-checkpointing, which it switches on by default, and bf16 are off; no KL. Both report the entropy; TRL chunks the model's head, and ours
-keeps the logits of the response tokens of a micro-batch. `forward and backward alone` is the model on our micro-batches with the
-log-probabilities of the responses, without loss, metrics, clipping or optimiser: the limit for whoever computes every prompt anew.
+sequences, padded to the longest prompt and the longest response of the step; ours has at most as many tokens with padding, sorted by length. TRL's
+gradient checkpointing, which it switches on by default, and bf16 are off; no KL. Both report entropy and clipped shares, neither forms the logits
+of all tokens at once. `forward and backward alone` is the model on the same sequences, {sequences} at a time in order of length, with the
+log-probabilities of the responses, without loss, metrics, clipping or optimiser: the limit for whoever reads every prompt anew.
 
 Advantages of {turns:,} turns of five agents under `normalize = agent`: {arrays:.1f} ms from arrays, {records:.1f} ms from the columns of records.
 

@@ -25,7 +25,6 @@ import torch
 from drmas_dsl.compiler import compile_file
 from drmas_dsl.graph.execution import system_of
 from drmas_dsl.graph.settings import System
-from runtime.learning.batches import micro_batches
 from runtime.learning.learner import Learner
 from runtime.models import load_model, load_tokenizer
 from runtime.records import Turn
@@ -137,23 +136,23 @@ def ours(system: System, turns: Sequence[Turn]) -> Callable[[Sequence[Turn]], tu
 
 
 def bare(system: System, turns: Sequence[Turn]) -> Callable[[Sequence[Turn]], tuple[float, float]]:
-    """The model's forward pass, the log-probabilities of the responses, and the backward pass; nothing else."""
+    """The model's forward pass, the log-probabilities of the responses, and the backward pass; nothing else. Sequences are
+    read in order of length, so that hardly any padding is among them."""
     model = load_model(system.models["policy"], system.base)
+    head = model.get_output_embeddings()
 
     def update(part: Sequence[Turn]) -> tuple[float, float]:
         start = time.perf_counter()
-        for batch in micro_batches(part, budget(turns), torch.device("cpu")):
-            keep = batch.mask.shape[1] + 1
-            out = model(
-                input_ids=batch.input_ids,
-                attention_mask=batch.attention_mask,
-                position_ids=batch.position_ids,
-                logits_to_keep=keep,
-                use_cache=False,
-            )
-            logits = out.logits[:, :-1]
-            chosen = logits.gather(-1, batch.responses[..., None])[..., 0] - logits.logsumexp(-1)
-            torch.autograd.backward((chosen * batch.mask).sum())
+        everything = [(turn.prompt_ids + turn.response_ids, len(turn.prompt_ids)) for turn in part]
+        everything.sort(key=lambda row: len(row[0]))
+        for first in range(0, len(everything), ROWS):
+            rows = everything[first : first + ROWS]
+            ids, mask = _padded([tokens for tokens, _ in rows], left=False)
+            place = torch.arange(ids.shape[1] - 1)
+            said = mask[:, 1:].bool() & (place >= torch.tensor([[prompt - 1] for _, prompt in rows]))
+            logits = head(model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][said])
+            chosen = logits.gather(-1, ids[:, 1:][said][:, None])[:, 0]
+            torch.autograd.backward((chosen - logits.logsumexp(-1)).sum())
         model.zero_grad()
         return time.perf_counter() - start, 0.0
 
