@@ -42,6 +42,7 @@ def require_supported(system: System, address: str | None = None) -> None:
             )
     if not (address or os.environ.get("RAY_ADDRESS")):
         require_gpus(system, gpus_here())
+        _require_memory_of_gpus(system, gpus_here())
     for model in system.models.values():
         prepare(model, system.base)
 
@@ -51,8 +52,6 @@ def _require_honoured(system: System) -> None:
     for model in system.models.values():
         for name, value, default in (
             ("learner.ranks", model.learner.ranks, 1),
-            ("learner.checkpointing", model.learner.checkpointing, False),
-            ("learner.offload", model.learner.offload, False),
             ("engine.timeout", model.engine.args.get("timeout"), 3600.0),
             ("engine.sleep", model.engine.args.get("sleep", False), False),
         ):
@@ -75,6 +74,15 @@ def require_gpus(system: System, there: int) -> None:
             f"the pools ask for {wanted} GPUs, and there are {there}: {pools}",
             "set `gpus = 0` to run on the CPU, join a cluster that has them with RAY_ADDRESS, or add machines to it",
         )
+
+
+def _require_memory_of_gpus(system: System, there: int) -> None:
+    for model in system.models.values():
+        if model.learner.offload and not there:
+            raise UserError(
+                f"model {model.name!r}: `learner.offload` frees a GPU's memory between updates, and there is no GPU here",
+                "leave it out: on a CPU everything is in the CPU's memory",
+            )
 
 
 def gpus_here() -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -25,13 +26,14 @@ from runtime import models
 from runtime.learning import losses, passes, shards
 from runtime.learning.batches import MicroBatch, micro_batches
 from runtime.learning.objective import Objective
-from runtime.learning.optimizer import adamw, learning_rate, load_whole_state, whole_state
+from runtime.learning.optimizer import adamw, learning_rate, load_whole_state, move_state, whole_state
 from runtime.learning.updates import BadUpdates, Sums, UpdateMetrics, added, merged, named
 from runtime.learning.weights import AdapterWeights, FullWeights, Weights
 from runtime.records import Turn
 
 STATE = "learner.pt"  # beside the weights in a checkpoint: optimiser, counters, random state
 
+_CPU = torch.device("cpu")
 
 # What reading a file that is cut short, damaged or of something else may raise.
 _UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, KeyError, SafetensorError, UnpicklingError)
@@ -68,10 +70,13 @@ class Learner:
             self.trained = AdapterWeights(model, base, self.device, policy.lora, seed)
         self.parameters = [parameter for parameter in self.trained.net.parameters() if parameter.requires_grad]
         self.optimizer = adamw(self.parameters, policy.optimizer)
+        self.offload = model.learner.offload
         self.generator = torch.Generator().manual_seed(seed)
         self.version = 0
         self.updates = 0
         self.bad_in_a_row = 0
+        if self.offload:
+            self._move(_CPU)
 
     def update(self, turns: Sequence[Turn], agent_norms: bool = False) -> UpdateMetrics:
         """One pass over a step's turns in `mini_updates` optimiser steps; without turns nothing changes.
@@ -84,25 +89,20 @@ class Learner:
         turns = self._trained(turns)
         if not turns:
             return UpdateMetrics(self.version)
-        # With one update the old policy is that of the very pass that has the gradient.
-        old = self.logprobs(turns) if self.train.mini_updates > 1 else [None] * len(turns)
         parts = []
-        for rows in torch.randperm(len(turns), generator=self.generator).tensor_split(self.train.mini_updates):
-            if len(rows):
-                parts.append(self._mini_update([(turns[row], old[row]) for row in rows.tolist()], agent_norms))
+        with self._at_work():
+            # With one update the old policy is that of the very pass that has the gradient.
+            old = self._all_logprobs(turns) if self.train.mini_updates > 1 else [None] * len(turns)
+            for rows in torch.randperm(len(turns), generator=self.generator).tensor_split(self.train.mini_updates):
+                if len(rows):
+                    parts.append(self._mini_update([(turns[row], old[row]) for row in rows.tolist()], agent_norms))
         self.version += any(part.updates for part in parts)
         return merged(parts, self.version)
 
     def logprobs(self, turns: Sequence[Turn]) -> list[Tensor]:
         """Log-probabilities of each turn's response tokens at its temperature, in order, on the CPU."""
-        found: dict[int, Tensor] = {}
-        with torch.no_grad():
-            for batch, mine in self._share(turns):
-                values = self._logprobs(self.trained.net, batch).cpu()
-                if mine:
-                    found |= zip(batch.rows, batch.by_turn(values), strict=True)
-        everywhere = {row: values for part in shards.gathered(found) for row, values in part.items()}
-        return [everywhere[row] for row in range(len(turns))]
+        with self._at_work():
+            return self._all_logprobs(turns)
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of what the model's engine takes, see `Weights.export`, in the model's number format, on the CPU."""
@@ -140,6 +140,33 @@ class Learner:
             ) from error
         self.generator.set_state(state["generator"])
         self.version, self.updates, self.bad_in_a_row = state["version"], state["updates"], state["bad_in_a_row"]
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Everything is on the device; with `offload` it waits in the CPU's memory before and after."""
+        if not self.offload:
+            yield
+            return
+        self._move(self.device)
+        try:
+            yield
+        finally:
+            self._move(_CPU)
+
+    def _move(self, device: torch.device) -> None:
+        self.trained.to(device)
+        move_state(self.optimizer, device)
+
+    def _all_logprobs(self, turns: Sequence[Turn]) -> list[Tensor]:
+        """See `logprobs`."""
+        found: dict[int, Tensor] = {}
+        with torch.no_grad():
+            for batch, mine in self._share(turns):
+                values = self._logprobs(self.trained.net, batch).cpu()
+                if mine:
+                    found |= zip(batch.rows, batch.by_turn(values), strict=True)
+        everywhere = {row: values for part in shards.gathered(found) for row, values in part.items()}
+        return [everywhere[row] for row in range(len(turns))]
 
     def _trained(self, turns: Sequence[Turn]) -> list[Turn]:
         """The turns that the loss is made of."""

@@ -88,7 +88,8 @@ class Objective:
             figures = [result.loss, clipped, approx_kl, entropy.sum(), divergence.sum(), gap.sum(), gap.max()]
             sums.add(len(gap), *torch.stack(figures).tolist())
             if not result.loss.isfinite():
-                sums.bad += batch.turns_of(batch.owners[where][~result.turn_losses.isfinite()])
+                bad = batch.turns_of(batch.owners[where][~result.turn_losses.isfinite()])
+                sums.bad += [turn for turn in bad if turn not in sums.bad]
         return result.loss
 
     def _coefficients(self, batch: MicroBatch) -> Tensor:

@@ -30,6 +30,14 @@ def learning_rate(optimizer: settings.Optimizer, update: int, updates: int) -> f
     return optimizer.lr
 
 
+def move_state(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    """Move the optimiser's moments; AdamW wants its counts of steps on the CPU."""
+    for values in optimizer.state.values():
+        for name, value in values.items():
+            if value.dim():
+                values[name] = value.to(device)
+
+
 def whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """The optimiser's state on the CPU, put together where it is sharded: the same for any number of ranks."""
     state = optimizer.state_dict()

@@ -29,15 +29,19 @@ def rank() -> int:
 
 
 def shard(net: Any, device: torch.device) -> None:
-    """Shard a transformers model in place, layer by layer (those that its class says not to split)."""
+    """Shard a transformers model in place, layer by layer."""
     if world() == 1:
         return
     mesh = init_device_mesh(device.type, (world(),))
-    whole = set(net._no_split_modules or ())
-    for module in list(net.modules()):
-        if type(module).__name__ in whole:
-            fully_shard(module, mesh=mesh)
+    for layer in layers(net):
+        fully_shard(layer, mesh=mesh)
     fully_shard(net, mesh=mesh)
+
+
+def layers(net: Any) -> list[Any]:
+    """The layers of a transformers model: the modules that its class says not to split."""
+    names = set(net._no_split_modules or ())
+    return [module for module in net.modules() if type(module).__name__ in names]
 
 
 @contextmanager

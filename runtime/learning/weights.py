@@ -10,11 +10,13 @@ import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from drmas_dsl.graph import settings
 from runtime import models
@@ -31,6 +33,10 @@ class Weights(Protocol):
 
     def start(self) -> Any:
         """A context that gives the module as it was at the start."""
+        ...
+
+    def to(self, device: torch.device) -> None:
+        """Move all of it, in place."""
         ...
 
     def export(self) -> dict[str, Tensor]:
@@ -54,6 +60,8 @@ class FullWeights:
         self._name = model.name
         self.net = models.load_model(model, base, "float32").to(device)
         self._start = copy.deepcopy(self.net).requires_grad_(False) if reference else None
+        if model.learner.checkpointing:
+            recompute_layers(self.net)
         for net in (self.net, self._start):
             if net is not None:
                 shards.shard(net, device)
@@ -62,6 +70,12 @@ class FullWeights:
     def start(self) -> Iterator[Any]:
         """See `Weights`; only with `reference`."""
         yield self._start
+
+    def to(self, device: torch.device) -> None:
+        """See `Weights`."""
+        self.net.to(device)
+        if self._start is not None:
+            self._start.to(device)
 
     def export(self) -> dict[str, Tensor]:
         """See `Weights`."""
@@ -97,6 +111,8 @@ class AdapterWeights:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.net = get_peft_model(net, config, adapter_name=NAME).to(device).eval()
+        if model.learner.checkpointing:
+            recompute_layers(self.net)
         shards.shard(self.net, device)
 
     @contextmanager
@@ -104,6 +120,10 @@ class AdapterWeights:
         """See `Weights`."""
         with self.net.disable_adapter():
             yield self.net
+
+    def to(self, device: torch.device) -> None:
+        """See `Weights`."""
+        self.net.to(device)
 
     def export(self) -> dict[str, Tensor]:
         """See `Weights`."""
@@ -167,6 +187,13 @@ def served_adapter(folder: Path) -> dict[str, Tensor]:
 
 def _scaled(factors: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
     return {name: value * scale if ".lora_B." in name else value for name, value in factors.items()}
+
+
+def recompute_layers(net: Any) -> None:
+    """Let every layer keep only what it is given and compute the rest again in its backward pass. Transformers' own way
+    works only in training mode, in which models drop out activations at random; this one knows no modes."""
+    for layer in shards.layers(net):
+        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
 
 
 def _copies(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:

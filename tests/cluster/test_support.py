@@ -2,15 +2,17 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 
 import pytest
 
 from drmas_dsl.errors import UserError
-from drmas_dsl.graph.settings import Call, Model, Pool
+from drmas_dsl.graph.settings import Call, Learner, Model, Pool
 from runtime.cluster.cluster import cluster
 from runtime.cluster.handles import actors
 from runtime.cluster.support import gpus_here, require_gpus, require_supported
 from tests.cluster.systems import system
+from tests.engines.tiny import model
 
 
 def test_a_tiny_system_is_supported():
@@ -64,6 +66,17 @@ def test_gpus_that_are_not_there(monkeypatch):
         require_supported(greedy)
     require_supported(greedy, address="somewhere:6379")  # they may be there
     require_gpus(greedy, 4)
+
+
+def test_what_waits_off_the_gpu_needs_one(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    waiting = system(models={"small": replace(model("small"), learner=Learner(offload=True))})
+    with pytest.raises(UserError, match=r"`learner\.offload` frees a GPU's memory"):
+        require_supported(waiting)
+    require_supported(waiting, address="somewhere:6379")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    require_supported(waiting)
 
 
 def test_visible_gpus_are_counted(monkeypatch):
