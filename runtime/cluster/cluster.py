@@ -102,20 +102,24 @@ def _started(ray: Any, system: System) -> Iterator[Cluster]:
     folder = _temp_folder()
     try:
         with _lean(), _loopback():
-            ray.init(
-                num_cpus=_cpus(system),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="ERROR",
-                _temp_dir=folder,
-                _node_ip_address="127.0.0.1",
-            )
+            _start(ray, folder, _cpus(system))
         with _terminable():
             yield _found(ray, started=True)
     finally:
         with _undisturbed():
             ray.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(ray: Any, folder: str, cpus: int | None) -> None:
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        ray.init(num_cpus=cpus, _temp_dir=folder, _node_ip_address="127.0.0.1", **quiet)
+    except Exception as error:  # Ray knows no closer word for "it took too long"
+        raise UserError(
+            f"Ray did not start on this machine: {str(error).splitlines()[0]}",
+            "try again when the machine is less busy, or join a Ray that runs with RAY_ADDRESS",
+        ) from error
 
 
 @contextlib.contextmanager
