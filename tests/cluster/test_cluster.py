@@ -165,10 +165,13 @@ def test_an_address_where_nobody_answers():
 def test_a_ray_that_does_not_start(monkeypatch):
     import ray
 
-    monkeypatch.setattr(
-        ray, "init", lambda **_: (_ for _ in ()).throw(Exception("The current node timed out.\nSo be it."))
-    )
-    with pytest.raises(UserError, match="Ray did not start on this machine: The current node timed out") as caught:
-        with cluster(system()):
-            pass
+    def late(**_):
+        raise Exception("The current node timed out.\nSo be it.")
+
+    monkeypatch.setattr(ray, "init", late)
+    with (
+        pytest.raises(UserError, match="Ray did not start on this machine: The current node timed out") as caught,
+        cluster(system()),
+    ):
+        pass
     assert "RAY_ADDRESS" in caught.value.help
