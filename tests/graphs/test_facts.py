@@ -94,7 +94,7 @@ def test_who_searches_well_is_rewarded():
     assert {tool.tool for t in asked for tool in t.events if hasattr(tool, "tool")} == {"look_up"}
 
 
-@pytest.mark.parametrize("name", ["facts", "debate", "vote"])
+@pytest.mark.parametrize("name", ["facts", "debate", "vote", "gym"])
 def test_runs_with_small_weights(name: str):
     """A random model over bytes: every path ends and nothing fails."""
     agents = system_of(compile_file(GRAPHS / f"{name}.mas")).agents
