@@ -33,8 +33,8 @@ model m {{
 }}
 role Talker {{ model = m, prompt = "{{{{ task.question }}}}", output answer = text() }}
 agent A : Talker {{}}
-agent B : Talker {{}}
-agent C : Talker {{ frozen = true }}
+agent B : Talker {{ frozen = true }}
+agent C : Talker {{}}
 flow {{ A -> B -> C return C.answer }}
 task {{ reward = exact_match(result, task.answer) }}
 """
@@ -52,7 +52,7 @@ class Sync:
 
 
 def compiled(weights: str, sharing: str, lr: float) -> System:
-    """The system of three agents, of which C is frozen."""
+    """The system of three agents. B is frozen, and not the last: without an adapter of its own it would get the last one's."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "equality.mas")
         path.write_text(SYSTEM.format(weights=weights, sharing=sharing, lr=lr), encoding="utf-8")

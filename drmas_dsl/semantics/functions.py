@@ -194,7 +194,9 @@ _TABLE = (
         "A randomly initialised model over bytes, for tests.",
     ),
     # Engines.
-    # `timeout`: seconds for one call; `sleep`: gives its memory back while the learners of its pool update.
+    # `timeout`: seconds for one call; `sleep`: gives its memory back while the learners of its pool update. `gpu_memory`: share of
+    # each GPU; `kv_memory`: GiB of cache in place of what that leaves; `max_batch`, `batch_tokens`: requests and tokens of a step;
+    # `eager`: no compilation and no CUDA graphs.
     Signature(
         "hf",
         "engine",
@@ -207,9 +209,12 @@ _TABLE = (
         "engine",
         (
             _p("gpu_memory", "float", 0.9, 0, 1),
+            _p("kv_memory", "float?", None, 0),
             _p("tensor_parallel", "int", 1, 1),
             _p("engines", "int", 1, 1),
             _p("max_batch", "int", 256, 1),
+            _p("batch_tokens", "int?", None, 1),
+            _p("eager", "bool", False),
             _p("timeout", "float", 3600.0, 1),
             _p("sleep", "bool", False),
         ),

@@ -101,11 +101,10 @@ def _require_engine(model: Model) -> None:
             f"use one of {', '.join(sorted(ENGINES))}: `--set {model.name}.engine=hf`",
         )
     extra = "drmasc[vllm]" if engine == "vllm" else "drmasc[train]"
-    for setting in ("tensor_parallel", "engines"):
-        if model.engine.args.get(setting, 1) > 1:
-            raise UserError(
-                f"model {model.name!r}: `{setting}` above 1 is not available in this version", f"set `{setting} = 1`"
-            )
+    if model.engine.args.get("engines", 1) > 1:
+        raise UserError(
+            f"model {model.name!r}: `engines` above 1 is not available in this version", "set `engines = 1`"
+        )
     _require_packages(ENGINES[engine], f"the engine {engine!r} of model {model.name!r}", extra)
 
 

@@ -17,7 +17,7 @@ import torch
 from drmas_dsl.graph.settings import Model
 from runtime import models
 from runtime.engines.decoding import growing_cache, sees_everything, use_grouped_attention
-from runtime.engines.protocol import Completion, Request
+from runtime.engines.protocol import Completion, Request, require_gpu_to_sleep
 from runtime.engines.sampling import Sampler, draws
 
 
@@ -34,9 +34,10 @@ class HfEngine:
         """Load the model.
 
         Raises:
-            UserError: its weights cannot be loaded.
+            UserError: its weights cannot be loaded, or it is to sleep without a GPU.
         """
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        require_gpu_to_sleep(model, self.device.type == "cuda")
         self.context = models.context_length(model, base)
         self._max_batch: int = model.engine.args.get("max_batch", 256)
         net = models.load_model(model, base).to(self.device).requires_grad_(False)
@@ -84,6 +85,19 @@ class HfEngine:
                 raise ValueError(f"{name}: shape {tuple(tensor.shape)}, not {tuple(own[name].shape)}")
             own[name].copy_(tensor)
         self._versions[policy] = version
+
+    def sleep(self) -> None:
+        """See `Engine.sleep`."""
+        self._move(torch.device("cpu"))
+        torch.cuda.empty_cache()
+
+    def wake(self) -> None:
+        """See `Engine.wake`."""
+        self._move(self.device)
+
+    def _move(self, device: torch.device) -> None:
+        for net in self._nets.values():  # a net may stand here twice, and moves once
+            net.to(device)
 
     @torch.inference_mode()
     def _batch(self, policy: str, requests: Sequence[Request]) -> list[Completion]:

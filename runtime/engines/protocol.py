@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, Sampling
 
 if TYPE_CHECKING:
@@ -59,7 +60,27 @@ class Engine(Protocol):
         """Put a policy's new weights in place: all of them, or its adapter where the engine takes these."""
         ...
 
+    def sleep(self) -> None:
+        """Give the GPU's memory back, when nothing is under way. The weights wait in the CPU's memory."""
+        ...
+
+    def wake(self) -> None:
+        """Take it again. Nothing is generated and no weights come before."""
+        ...
+
 
 def takes_adapters(model: Model) -> bool:
     """Whether the model's engine serves adapters as such, all from one set of weights; others get them merged."""
     return model.sharing == "adapter" and model.engine.function == "vllm"
+
+
+def require_gpu_to_sleep(model: Model, gpu: bool) -> None:
+    """Refuse `sleep` where there is no GPU.
+
+    Raises:
+        UserError: there is none, so that sleeping would have no effect.
+    """
+    if model.engine.args.get("sleep", False) and not gpu:
+        raise UserError(
+            f"model {model.name!r}: `engine.sleep` gives back memory of a GPU, and its engine has none", "leave it out"
+        )

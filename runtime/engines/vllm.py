@@ -26,7 +26,7 @@ from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Model, Sampling
 from runtime import models
 from runtime.engines import vllm_worker
-from runtime.engines.protocol import Completion, Request, takes_adapters
+from runtime.engines.protocol import Completion, Request, require_gpu_to_sleep, takes_adapters
 
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -36,7 +36,6 @@ _ENVIRONMENT = {
 _ON_CPU = {
     "TORCHDYNAMO_DISABLE": "1",  # the first generation would compile for 17 seconds
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
 }
 
 
@@ -92,6 +91,14 @@ class VllmEngine:
             self._versions[policy] = version
 
         self._leave(exchange).result()
+
+    def sleep(self) -> None:
+        """See `Engine.sleep`."""
+        self._leave(lambda: self._engine.sleep(level=1)).result()  # 2 would lose frozen policies and the adapters' base
+
+    def wake(self) -> None:
+        """See `Engine.wake`."""
+        self._leave(self._engine.wake_up).result()
 
     def _try(self, model: Model, policy: str) -> None:
         """One token. What vLLM has no kernels for it says only now, and in the words of its kernels."""
@@ -230,22 +237,29 @@ def _lora(model: Model, policies: int) -> dict[str, Any]:
 
 def _start(model: Model, folder: str, context: int, policies: int) -> Any:
     on_cpu = not torch.cuda.is_available()
+    require_gpu_to_sleep(model, not on_cpu)
     for name, value in (_ENVIRONMENT | (_ON_CPU if on_cpu else {})).items():
         os.environ.setdefault(name, value)
     from vllm import EngineArgs
     from vllm.v1.engine.llm_engine import LLMEngine
 
     args = model.engine.args
+    kv_memory = args.get("kv_memory") or (1.0 if on_cpu else None)  # GiB
+    # Where prompts are not chunked, each has to fit in one piece.
+    tokens = args.get("batch_tokens") or (max(context, 8192) if on_cpu else None)
     arguments = EngineArgs(
         model=folder,
         dtype=model.dtype,
         max_model_len=context,
         max_num_seqs=args.get("max_batch", 256),
         gpu_memory_utilization=args.get("gpu_memory", 0.9),
+        kv_cache_memory_bytes=kv_memory and int(kv_memory * 2**30),
+        tensor_parallel_size=args.get("tensor_parallel", 1),
+        enable_sleep_mode=args.get("sleep", False),
         enable_prefix_caching=True,
         enable_chunked_prefill=not on_cpu,
-        max_num_batched_tokens=max(context, 8192) if on_cpu else None,  # a prompt has to fit in one piece
-        enforce_eager=on_cpu,
+        max_num_batched_tokens=tokens,
+        enforce_eager=on_cpu or args.get("eager", False),
         logprobs_mode="processed_logprobs",  # of what was sampled from: with temperature and filters
         generation_config="vllm",
         disable_log_stats=True,
@@ -258,9 +272,12 @@ def _start(model: Model, folder: str, context: int, policies: int) -> Any:
 
 
 def _refusal(model: Model, error: BaseException) -> UserError:
+    from pydantic import ValidationError  # whose first line says only that there is one
+
+    says = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error).strip().splitlines()[0]
     return UserError(
-        f"vLLM cannot serve model {model.name!r}: {str(error).strip().splitlines()[0]}",
-        f"try `--set {model.name}.engine=hf`, a smaller `context`, or another `gpu_memory`",
+        f"vLLM cannot serve model {model.name!r}: {says.removeprefix('Value error, ')}",
+        f"try `--set {model.name}.engine=hf`, a smaller `context`, or other settings of `vllm(…)`",
     )
 
 

@@ -91,6 +91,12 @@ def test_seeds_decide_whatever_else_is_in_the_batch(engine, net):
     assert [c.response_ids for c in apart] == [c.response_ids for c in together]
 
 
+def test_seeded_prompts_of_more_tokens_than_a_step_takes(engine, net):
+    """None is read in parts, which vLLM cannot do on the CPU where a request has a seed."""
+    long = [tuple((3 * place + row) % 250 for place in range(1000)) for row in range(12)]
+    assert gap(engine, net, [request(p, seed) for seed, p in enumerate(long)]) < 1e-4
+
+
 @pytest.mark.parametrize("prompt", [b"short", LONG], ids=["short", "in the prefix cache"])
 def test_new_weights_are_used_everywhere(engine, net, prompt):
     """Also in the tied head, and not mixed with cached blocks of the old ones."""
