@@ -219,7 +219,7 @@ def _adapters(policies: Sequence[str]) -> dict[str, Any]:
     return {name: LoRARequest(name, slot, lora_path="in memory") for slot, name in enumerate(policies, 1)}
 
 
-def _lora(model: Model, policies: int) -> dict[str, Any]:
+def _lora(model: Model, folder: str, policies: int) -> dict[str, Any]:
     """What vLLM wants to know of adapters: how many, how large at most, and of which modules."""
     if not takes_adapters(model):
         return {}
@@ -231,8 +231,18 @@ def _lora(model: Model, policies: int) -> dict[str, Any]:
             f"model {model.name!r}: `lora.rank = {model.lora.rank}` is above what vLLM serves, {max(get_args(MaxLoRARanks))}",
             f"lower it, or use `--set {model.name}.engine=hf`",
         )
-    targets = [target.rpartition(".")[-1] for target in model.lora.targets]
-    return {"enable_lora": True, "max_loras": policies, "max_lora_rank": rank, "lora_target_modules": targets or None}
+    targets = sorted({name.rpartition(".")[-1] for name in model.lora.targets or _linear_layers(folder)})
+    return {"enable_lora": True, "max_loras": policies, "max_lora_rank": rank, "lora_target_modules": targets}
+
+
+def _linear_layers(folder: str) -> list[str]:
+    """What PEFT adapts by default. vLLM would adapt embedding and head as well, at a cost, though nothing comes for them."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.device("meta"):
+        net = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    head = net.get_output_embeddings()
+    return [name for name, layer in net.named_modules() if isinstance(layer, torch.nn.Linear) and layer is not head]
 
 
 def _start(model: Model, folder: str, context: int, policies: int) -> Any:
@@ -263,7 +273,7 @@ def _start(model: Model, folder: str, context: int, policies: int) -> Any:
         logprobs_mode="processed_logprobs",  # of what was sampled from: with temperature and filters
         generation_config="vllm",
         disable_log_stats=True,
-        **_lora(model, policies),
+        **_lora(model, folder, policies),
     )
     try:
         return LLMEngine.from_engine_args(arguments)
