@@ -91,4 +91,4 @@ def _expand_slice(
 
 def _groups(slots: Tensor) -> list[tuple[int, Tensor]]:
     """The slots in use, and the rows of each."""
-    return [(slot, (slots == slot).nonzero()[:, 0]) for slot in slots.unique().tolist() if slot >= 0]
+    return [(slot, (slots == slot).nonzero()[:, 0]) for slot in set(slots.tolist()) if slot >= 0]

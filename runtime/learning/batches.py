@@ -92,6 +92,6 @@ def _batch(rows: Sequence[int], all_turns: Sequence[Turn], device: torch.device)
         tokens=torch.tensor([token for turn in turns for token in turn.response_ids]).to(device),
         owners=torch.arange(len(turns)).repeat_interleave(lengths).to(device),
         temperature=of_tokens([turn.temperature for turn in turns]),
-        advantages=of_tokens([turn.advantage for turn in turns]),
+        advantages=of_tokens([turn.advantage or 0.0 for turn in turns]),
         logprobs=torch.tensor([value for turn in turns for value in turn.logprobs], dtype=torch.float32).to(device),
     )

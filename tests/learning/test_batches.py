@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +66,11 @@ def test_an_update_reports_its_padding():
     batches = micro_batches(turns, 64, CPU)
     expected = sum(batch.padding for batch in batches) / sum(batch.input_ids.numel() for batch in batches)
     assert 0 < make_learner(micro_tokens=64).update(turns).padding_share == expected <= PADDING
+
+
+def test_turns_that_are_only_scored_need_no_advantage():
+    """Such as the canary of a weight sync."""
+    turns = make_turns()
+    unknown = [dataclasses.replace(turn, advantage=None) for turn in turns]
+    learner = make_learner()
+    assert all(map(torch.equal, learner.logprobs(unknown), learner.logprobs(turns)))
