@@ -19,6 +19,7 @@ from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Expression
 from runtime.engines.protocol import Completion, Request
 from runtime.records import ToolCall, Trajectory, Turn
+from runtime.rollout.clock import Clock
 from runtime.rollout.expressions import evaluate
 from runtime.rollout.failures import Failure, described
 from runtime.rollout.program import Node, Program
@@ -50,7 +51,7 @@ class Generator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What does not change on the way. `place` is the question's in the step, `index` the trajectory's in its group."""
+    """What belongs to one trajectory all the way. `place` is the question's in the step, `index` its own in the group."""
 
     program: Program
     row: Mapping[str, Any]
@@ -60,6 +61,7 @@ class Walk:
     index: int
     seed: int
     generator: Generator
+    clock: Clock
 
     @property
     def id(self) -> str:
@@ -78,11 +80,14 @@ async def walk(trip: Walk) -> Trajectory:
     state = State(program, trip.row, program.nodes[program.start])
     record = Trajectory(trip.step, trip.question, trip.id, trip.index, trip.row)
     try:
-        try:
-            await _run(trip, state, program.start, None)
-        finally:
-            trip.generator.leave()
-        record = await _scored(record, state)
+        async with trip.clock.limit:
+            try:
+                await _run(trip, state, program.start, None)
+            finally:
+                trip.generator.leave()
+            record = await _scored(record, state)
+    except TimeoutError:  # of ours: those of engines and tools are failures by now
+        record = replace(record, failed=f"it took longer than {trip.clock.seconds:g} s (`train.trajectory_timeout`)")
     except Failure as failure:
         record = replace(record, failed=str(failure))
     return replace(record, events=_numbered(state.events), result=state.returned, seconds=perf_counter() - begin)
@@ -163,8 +168,10 @@ async def _fork(trip: Walk, state: State) -> None:
             left -= 1
             if left:  # the last one's place is the parent's from here on
                 trip.generator.leave()
+                trip.clock.move(-1)
 
     trip.generator.enter(left - 1)
+    trip.clock.move(left - 1)
     ends = await asyncio.gather(*map(run, branches, targets), return_exceptions=True)
     state.join(branches, bool(copies))
     for end in ends:
@@ -188,7 +195,11 @@ async def _call(trip: Walk, state: State) -> None:
         (trip.place, trip.index, *address),
     )
     begin = perf_counter()
-    completion = await _guarded(agent.name, trip.generator.generate(agent.model, request))
+    trip.clock.move(-1)
+    try:
+        completion = await _guarded(agent.name, trip.generator.generate(agent.model, request))
+    finally:
+        trip.clock.move(1)
     text = speaker.decode(completion.response_ids)
     outputs, valid, defaulted = speaker.read(text)
     turn = Turn(

@@ -19,6 +19,7 @@ import networkx as nx
 from drmas_dsl.graph.execution import system_of
 from runtime.engines.protocol import Completion, Request
 from runtime.records import Trajectory
+from runtime.rollout.clock import Clock
 from runtime.rollout.interpreter import Generator, Walk, walk
 from runtime.rollout.program import prepare
 
@@ -62,7 +63,8 @@ async def rollout(
     for place, row in enumerate(rows):
         question = str(row.get("id", place))
         for _ in range(group_size):
-            trip = Walk(program, row, step, question, place, members[question], seed, generator)
+            clock = Clock(system.train.trajectory_timeout, stops=not immediate)
+            trip = Walk(program, row, step, question, place, members[question], seed, generator, clock)
             members[question] += 1
             tasks.append(asyncio.create_task(walk(trip)))
     try:
@@ -111,7 +113,12 @@ class Gate:
         waiting = _Waiting(model, request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self.leave()
-        return _completion(await waiting.answer)
+        try:
+            return _completion(await waiting.answer)
+        except asyncio.CancelledError:
+            if waiting.answer.cancelled():  # and not answered a moment before
+                self._moving += 1  # on its way out, where it leaves
+            raise
 
     def enter(self, walkers: int) -> None:
         """So many more walkers move."""
@@ -133,7 +140,7 @@ class Gate:
         shares = {model: [waiting for waiting in batch if waiting.model == model] for model in models}
         answers = await asyncio.gather(*(self._ask(model, share) for model, share in shares.items()))
         answered = zip(chain(*shares.values()), chain(*answers), strict=True)
-        self._moving += len(batch)
+        self._moving += sum(not waiting.answer.done() for waiting in batch)
         for waiting, answer in sorted(answered, key=lambda pair: pair[0].request.order):
             if not waiting.answer.done():  # cancelled, where the rollout is
                 waiting.answer.set_result(answer)
