@@ -17,7 +17,8 @@ from typing import Any
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Policy, System
 from runtime.cluster.cluster import cluster
-from runtime.cluster.handles import Actors, RemoteEngine, actors
+from runtime.cluster.engines import RemoteEngine
+from runtime.cluster.handles import Actors, actors
 from runtime.cluster.support import require_supported
 from runtime.engines.openai import OpenAIEngine
 from runtime.learning.updates import UpdateMetrics

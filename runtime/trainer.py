@@ -20,6 +20,7 @@ from rich.console import Console
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import system_of
 from drmas_dsl.graph.settings import System
+from runtime.cluster.failures import EngineLost, WorkerLost
 from runtime.data import QuestionSampler, load_rows
 from runtime.evaluate import DatasetResult, check_eval, evaluate, overall, results_record
 from runtime.interrupt import Interrupted, interruptible, unless
@@ -100,13 +101,22 @@ async def train(graph: nx.MultiDiGraph, folder: RunFolder, console: Console, res
                         await _save(team, folder, number)
             except Interrupted:
                 pass
-            except (BadUpdates, BrokenPipeError) as error:  # the weights are good, whoever has stopped to read
+            except (BadUpdates, BrokenPipeError, EngineLost) as error:  # the weights are good
                 failure = error
+            except WorkerLost as lost:  # a learner's, and with it what it learned since the last checkpoint
+                raise _named(lost, folder) from lost
         if done > start:
             await _save(team, folder, done)
         if failure is not None:
             raise failure
         return Outcome(done, stop.is_set())
+
+
+def _named(lost: WorkerLost, folder: RunFolder) -> WorkerLost:
+    """The loss of a learner, with the checkpoint that is left."""
+    last = folder.last_checkpoint()
+    way = f"go on from {last[1]} with `--resume`" if last else "set `train.save_every` to have checkpoints on the way"
+    return WorkerLost(lost.message, f"{lost.help}; {way}")
 
 
 async def _save(team: Team, folder: RunFolder, step: int) -> None:
@@ -142,7 +152,7 @@ async def train_step(system: System, team: Team, rollouts: Rollouts, number: int
         Interrupted: the user stopped the rollout; nothing was learned from it.
         BadUpdates: too many updates in a row were not finite.
     """
-    clock = [time.perf_counter()]
+    clock, before = [time.perf_counter()], team.crew.losses
     step = await rollouts.next(number)
     clock.append(time.perf_counter())
     policies = await team.update(step.turns)
@@ -153,7 +163,8 @@ async def train_step(system: System, team: Team, rollouts: Rollouts, number: int
     clock.append(time.perf_counter())
     laps = dict(zip(("rollout", "learn", "wait", "sync"), (b - a for a, b in pairwise(clock)), strict=True))
     figures = {name: dataclasses.asdict(update) | {"sync_gap": gaps.get(name)} for name, update in policies.items()}
-    return step_metrics(system, step, figures, laps), step
+    losses = {name: count - before[name] for name, count in team.crew.losses.items()}
+    return step_metrics(system, step, figures, laps) | losses, step
 
 
 class Rollouts:

@@ -3,13 +3,14 @@
 A worker is the one kind of actor. It hosts one or several members, because a process that has imported torch and transformers is
 dear (four seconds of a core) and members that take turns lose nothing by sharing it; `placement` says who sits where. Members
 are built by a call and not in a constructor, so that what goes wrong there reaches the user as itself. The driver does not call
-these but through `handles`.
+these but through `stations`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -52,6 +53,26 @@ class Worker:
         self._members[name] = (member, ThreadPoolExecutor(member.concurrency))
         if member.parameters:
             _use_threads(max(useful_threads(other.parameters, threads) for other, _ in self._members.values()))
+
+    async def address(self) -> str:
+        """Where the ranks of a learner may meet: this machine and a port that is free."""
+        import ray
+
+        host = ray.util.get_node_ip_address()
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+            return f"{host}:{probe.getsockname()[1]}"
+
+    async def require_memory(self, pool: str, gib: float) -> None:
+        """Raises UserError where the worker's GPU has less memory than its pool says."""
+        import torch
+
+        total = torch.cuda.get_device_properties(0).total_memory / 2**30
+        if total < 0.95 * gib:  # a part is the driver's
+            raise UserError(
+                f"pool {pool!r} says `memory = {gib:g}`, and a GPU of it has {total:.0f} GiB",
+                "correct `memory`, or run where the GPUs are larger",
+            )
 
     async def call(self, name: str, method: str, *args: Any) -> Any:
         """What a member's method gives."""
@@ -97,13 +118,17 @@ class HostedEngine:
 
 
 class HostedLearner:
-    """One policy's learner."""
+    """One policy's learner, or one of its ranks, which meet at `address`."""
 
     concurrency = 1
 
-    def __init__(self, system: System, policy: str) -> None:
+    def __init__(self, system: System, policy: str, rank: int = 0, ranks: int = 1, address: str = "") -> None:
+        from runtime.learning import shards
         from runtime.learning.learner import Learner
 
+        if ranks > 1:
+            shards.meet(address, rank, ranks)
+        self._first = rank == 0
         settings = system.policies[policy]
         model = system.models[settings.model]
         self._learner = Learner(settings, model, system.agents, system.train, system.base, system.train.seed)
@@ -113,9 +138,12 @@ class HostedLearner:
         """See `Learner.update`."""
         return self._learner.update(turns, agent_norms)
 
-    def weights(self) -> tuple[int, Packed]:
-        """Their version, and the weights as arrays; Ray keeps them in its object store."""
-        return self._learner.version, pack(self._learner.weights())
+    def weights(self) -> list[Any]:
+        """A reference to their version and, as arrays in Ray's object store, the weights; only from the first rank."""
+        import ray
+
+        weights = self._learner.weights()
+        return [ray.put((self._learner.version, pack(weights)))] if self._first else []
 
     def logprobs(self, turns: Sequence[Turn]) -> list[list[float]]:
         """See `Learner.logprobs`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -18,6 +19,14 @@ class WorkerLost(UserError):
     """A process of the cluster is gone."""
 
 
+class EngineLost(WorkerLost):
+    """An engine died again and again; nothing that was learned is lost with it."""
+
+
+class TooSlow(UserError):
+    """A process of the cluster has not answered in time."""
+
+
 def unwrap(error: BaseException) -> BaseException:
     """What a worker raised, in place of Ray's wrapper around it; a `WorkerLost` where it died; else the error itself."""
     from ray import exceptions
@@ -27,8 +36,7 @@ def unwrap(error: BaseException) -> BaseException:
     if isinstance(error, exceptions.RayActorError | exceptions.WorkerCrashedError | exceptions.NodeDiedError):
         return WorkerLost(
             f"a worker process ended unexpectedly: {_reason(error)}",
-            "the usual cause is too little memory: take a smaller model or batch, or free some; "
-            "a run goes on from its last checkpoint",
+            "the usual cause is too little memory: take a smaller model or batch, or free some",
         )
     if isinstance(error, exceptions.OutOfMemoryError):
         return WorkerLost(
@@ -46,6 +54,17 @@ async def received(awaitable: Awaitable[T]) -> T:
         if found is error:
             raise
         raise found from None
+
+
+async def in_time(work: Awaitable[T], seconds: float, what: str) -> T:
+    """What `work` gives. Raises TooSlow with `what` in its message where it takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError as error:
+        raise TooSlow(
+            f"{what} within {seconds:g} seconds", "see with `ray status` whether the cluster's CPUs and GPUs are taken"
+        ) from error
 
 
 def _reason(error: BaseException) -> str:

@@ -1,124 +1,93 @@
-"""The driver's side of the workers: starts them, and hands out engines and learners that are awaited.
+"""The driver's side of the cluster: a system's engines and learners, and the way of the weights between them.
 
-Handles hide Ray: they take and give plain values, and raise what the worker raised.
+Nothing here or below is known to the outer loop but plain values: what a worker raised is raised here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from drmas_dsl.errors import UserError
-from drmas_dsl.graph.settings import Model, Policy, System
-from runtime.cluster.actors import HostedEngine, HostedLearner, Worker
+from drmas_dsl.graph.settings import Policy, System
 from runtime.cluster.cluster import Cluster
-from runtime.cluster.failures import received
-from runtime.cluster.placement import Member, Seat, seats
+from runtime.cluster.engines import RemoteEngine, Replica
+from runtime.cluster.learners import RemoteLearner
+from runtime.cluster.placement import Member
+from runtime.cluster.stations import Handle, stations
 from runtime.cluster.sync import TOLERANCE, compare
 from runtime.engines.openai import OpenAIEngine
 from runtime.engines.protocol import Completion, Request
 from runtime.models import is_remote
 from runtime.records import Turn
 
-if TYPE_CHECKING:
-    from runtime.learning.updates import UpdateMetrics
 
-START_SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """A member of a worker."""
-
-    worker: Any
-    name: str
-
-    def send(self, method: str, *args: Any) -> Any:
-        """A Ray reference to what the method will give; references among `args` arrive as their values."""
-        return self.worker.call.remote(self.name, method, *args)
-
-    async def ask(self, method: str, *args: Any) -> Any:
-        """What the method gives."""
-        return await received(self.send(method, *args))
-
-
-class RemoteEngine:
-    """One model's policies, each with the member that serves it: the same one for all, or one each."""
-
-    def __init__(self, handles: Mapping[str, Handle], model: Model) -> None:
-        self.handles, self.model = handles, model
-
-    async def generate(self, requests: Sequence[Request]) -> list[Completion | Exception]:
-        """See `Engine.generate`."""
-        shares: dict[str, list[int]] = {}
-        for index, request in enumerate(requests):
-            shares.setdefault(self.handles[request.policy].name, []).append(index)
-        answers = await asyncio.gather(*(self._ask([requests[i] for i in share]) for share in shares.values()))
-        answered = dict(zip(chain(*shares.values()), chain(*answers), strict=True))
-        return [answered[index] for index in range(len(requests))]
-
-    async def _ask(self, requests: list[Request]) -> list[Completion | Exception]:
-        answers: list[Completion | Exception] = await self.handles[requests[0].policy].ask("generate", requests)
-        return answers
-
-
-class RemoteLearner:
-    """One policy's learner."""
-
-    def __init__(self, handle: Handle, policy: Policy) -> None:
-        self.handle, self.policy = handle, policy
-
-    async def update(self, turns: Sequence[Turn], agent_norms: bool = False) -> UpdateMetrics:
-        """See `Learner.update`."""
-        metrics: UpdateMetrics = await self.handle.ask("update", list(turns), agent_norms)
-        return metrics
-
-    async def logprobs(self, turns: Sequence[Turn]) -> list[list[float]]:
-        """See `Learner.logprobs`."""
-        values: list[list[float]] = await self.handle.ask("logprobs", list(turns))
-        return values
-
-    async def save(self, folder: Path) -> None:
-        """See `Learner.save`."""
-        await self.handle.ask("save", str(folder))
-
-    async def load(self, folder: Path) -> None:
-        """See `Learner.load`."""
-        await self.handle.ask("load", str(folder))
-
-
-@dataclass(frozen=True, slots=True)
 class Actors:
     """`engines` by model, `learners` by policy (only those that are trained)."""
 
-    engines: Mapping[str, RemoteEngine | OpenAIEngine]
-    learners: Mapping[str, RemoteLearner]
+    def __init__(self, system: System, members: Mapping[Member, Handle]) -> None:
+        ranks: dict[str, list[Handle]] = {}
+        replicas: dict[str, list[Replica]] = {}
+        for member, handle in members.items():
+            if member.learns:
+                ranks.setdefault(member.learns, []).append(handle)
+                continue
+            replica = Replica(handle, member.serves)
+            for policy in member.serves:
+                replicas.setdefault(policy, []).append(replica)
+        self.learners = {name: RemoteLearner(handles, system.policies[name]) for name, handles in ranks.items()}
+        self.engines: dict[str, RemoteEngine | OpenAIEngine] = {}
+        for name in dict.fromkeys(policy.model for policy in system.policies.values()):
+            model = system.models[name]
+            mine = {policy: found for policy, found in replicas.items() if system.policies[policy].model == name}
+            self.engines[name] = OpenAIEngine(model) if is_remote(model) else RemoteEngine(model, mine, self._restore)
+        self._policies = system.policies
+        self._folders: dict[str, tuple[str, int]] = {}  # what policies without a learner serve
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """Requests that were asked again and engines that were started again, since the start."""
+        engines = [engine for engine in self.engines.values() if isinstance(engine, RemoteEngine)]
+        return {name: sum(getattr(engine, name) for engine in engines) for name in ("retried", "restarts")}
 
     async def load(self, policy: Policy, folder: Path, version: int = 0) -> None:
         """Serve a policy with the weights of a folder in the Hugging Face layout."""
-        await self._engine(policy).handles[policy.name].ask("load_folder", policy.name, str(folder), version)
+        self._folders[policy.name] = str(folder), version
+        engine = self._engine(policy.name)
+        loads = [
+            engine.ask(replica, "load_folder", policy.name, str(folder), version)
+            for replica in engine.replicas[policy.name]
+        ]
+        await asyncio.gather(*loads)
 
     async def sync(self, policy: str) -> float:
-        """Bring a policy's weights from its learner to its engine; the largest gap of the canary's log-probabilities.
+        """Bring a policy's weights from its learner to its engines; the largest gap of the canary's log-probabilities.
 
         Raises:
-            SyncError: the engine does not compute what the learner computes.
+            SyncError: an engine does not compute what the learner computes.
         """
-        learner = self.learners[policy]
-        engine = self._engine(learner.policy)
-        # A reference goes in: the weights pass from one worker to the other without touching the driver.
-        weights = learner.handle.send("weights")
-        request, completion = await engine.handles[policy].ask("load_weights", policy, weights)
+        # A reference goes round: the weights pass from one worker to the others without touching the driver.
+        weights = await self.learners[policy].weights()
+        replicas = self._engine(policy).replicas[policy]
+        return max(await asyncio.gather(*(self._load(policy, replica, weights) for replica in replicas)))
+
+    async def _load(self, policy: str, replica: Replica, weights: Any) -> float:
+        engine, learner = self._engine(policy), self.learners[policy]
+        request, completion = await engine.ask(replica, "load_weights", policy, weights)
         (theirs,) = await learner.logprobs([_canary_turn(learner.policy, request, completion)])
         return compare(policy, completion.logprobs, theirs, TOLERANCE[engine.model.dtype])
 
-    def _engine(self, policy: Policy) -> RemoteEngine:
-        engine = self.engines[policy.model]
+    async def _restore(self, policy: str, replica: Replica) -> None:
+        """Bring a policy's current weights to a member that has those of the start."""
+        if policy in self.learners:
+            await replica.handle.ask("load_weights", policy, await self.learners[policy].weights())
+        elif policy in self._folders:
+            await replica.handle.ask("load_folder", policy, *self._folders[policy])
+
+    def _engine(self, policy: str) -> RemoteEngine:
+        engine = self.engines[self._policies[policy].model]
         assert isinstance(engine, RemoteEngine)  # what has weights here is served here
         return engine
 
@@ -128,68 +97,10 @@ async def actors(system: System, found: Cluster, learners: bool = True) -> Async
     """The engines and (with `learners`) learners of a system, started at once, and ended with the `with`.
 
     Raises:
-        UserError: the first that a worker met on its way up.
+        UserError: the pools cannot be placed; or the first that a worker met on its way up.
     """
-    handles: dict[Member, Handle] = {}
-    starts, workers = [], []
-    for seat in seats(system, found, learners):
-        worker = _spawn(seat)
-        workers.append(worker)
-        for member in seat.members:
-            handles[member] = Handle(worker, member.name)
-            starts.append(worker.open.remote(member.name, *_build(system, member, seat.threads)))
-    try:
-        await _started(starts)
-        yield Actors(_engines(system, handles), _learners(system, handles))
-    finally:
-        for worker in workers:
-            _kill(worker)
-
-
-def _engines(system: System, handles: Mapping[Member, Handle]) -> dict[str, RemoteEngine | OpenAIEngine]:
-    serving = {policy: handle for member, handle in handles.items() for policy in member.serves}
-    used = {policy.model: system.models[policy.model] for policy in system.policies.values()}
-    return {
-        name: OpenAIEngine(model)
-        if is_remote(model)
-        else RemoteEngine({p: serving[p] for p in serving if system.policies[p].model == name}, model)
-        for name, model in used.items()
-    }
-
-
-def _learners(system: System, handles: Mapping[Member, Handle]) -> dict[str, RemoteLearner]:
-    return {m.learns: RemoteLearner(handle, system.policies[m.learns]) for m, handle in handles.items() if m.learns}
-
-
-async def _started(starts: Sequence[Any]) -> None:
-    try:
-        async with asyncio.timeout(START_SECONDS):
-            await asyncio.gather(*(received(start) for start in starts))
-    except TimeoutError as error:
-        raise UserError(
-            f"the workers did not come up within {START_SECONDS:g} seconds",
-            "see with `ray status` whether the cluster's CPUs and GPUs are taken",
-        ) from error
-
-
-def _spawn(seat: Seat) -> Any:
-    import ray
-
-    options = {"num_cpus": seat.cpus, "num_gpus": seat.gpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
-    return ray.remote(Worker).options(**options).remote()
-
-
-def _kill(worker: Any) -> None:
-    import ray
-
-    ray.kill(worker)
-
-
-def _build(system: System, member: Member, threads: int) -> tuple[Any, ...]:
-    """What `Worker.open` takes after the name."""
-    if member.learns:
-        return HostedLearner, threads, system, member.learns
-    return HostedEngine, threads, system.models[member.model], member.serves, system.base
+    async with stations(system, found, learners) as members:
+        yield Actors(system, members)
 
 
 def _canary_turn(policy: Policy, request: Request, completion: Completion) -> Turn:

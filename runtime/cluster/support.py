@@ -35,10 +35,10 @@ def require_supported(system: System, address: str | None = None) -> None:
         _require_engine(model)
     _require_honoured(system)
     for pool in system.pools.values():
-        if pool.memory is not None:
+        if pool.memory is not None and not pool.gpus:
             raise UserError(
-                f"pool {pool.name!r}: `memory` is not used in this version",
-                "leave it out; `engine = vllm(gpu_memory = …)` says what share of a GPU an engine takes",
+                f"pool {pool.name!r} has no GPUs, whose `memory` could be checked",
+                "set `gpus`, or leave `memory` out",
             )
     if not (address or os.environ.get("RAY_ADDRESS")):
         require_gpus(system, gpus_here())
@@ -50,15 +50,9 @@ def require_supported(system: System, address: str | None = None) -> None:
 def _require_honoured(system: System) -> None:
     """Settings that the language has and nothing here reads yet."""
     for model in system.models.values():
-        for name, value, default in (
-            ("learner.ranks", model.learner.ranks, 1),
-            ("engine.timeout", model.engine.args.get("timeout"), 3600.0),
-            ("engine.sleep", model.engine.args.get("sleep", False), False),
-        ):
+        for name, value, default in (("engine.sleep", model.engine.args.get("sleep", False), False),):
             if value != default and not is_remote(model) and value is not None:
                 raise UserError(f"model {model.name!r}: `{name}` is not available in this version", "leave it out")
-    if system.train.trajectory_timeout is not None:
-        raise UserError("`train.trajectory_timeout` is not available in this version", "leave it out")
 
 
 def require_gpus(system: System, there: int) -> None:
@@ -101,10 +95,6 @@ def _require_engine(model: Model) -> None:
             f"use one of {', '.join(sorted(ENGINES))}: `--set {model.name}.engine=hf`",
         )
     extra = "drmasc[vllm]" if engine == "vllm" else "drmasc[train]"
-    if model.engine.args.get("engines", 1) > 1:
-        raise UserError(
-            f"model {model.name!r}: `engines` above 1 is not available in this version", "set `engines = 1`"
-        )
     _require_packages(ENGINES[engine], f"the engine {engine!r} of model {model.name!r}", extra)
 
 

@@ -6,6 +6,8 @@ Ranks are given the same turns and take turns at the micro-batches. All of them 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +18,14 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def meet(address: str, rank: int, ranks: int) -> None:
+    """Join the other ranks of this process's learner at `address` (host:port, on the first one's machine)."""
+    if address.startswith("127.") and sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # it listens wherever the host's name points otherwise
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, init_method=f"tcp://{address}", rank=rank, world_size=ranks)
 
 
 def world() -> int:

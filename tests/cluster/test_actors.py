@@ -12,8 +12,7 @@ from runtime.cluster.handles import actors
 from runtime.cluster.sync import TOLERANCE, compare, pack
 from runtime.engines.hf import HfEngine
 from runtime.learning.learner import Learner
-from runtime.records import Turn
-from tests.cluster.systems import system
+from tests.cluster.systems import asked_of, system, trained_on, turn
 from tests.engines.tiny import model, request
 
 pytestmark = pytest.mark.ray
@@ -36,35 +35,11 @@ def crew(runner):
         runner.run(context.__aexit__(None, None, None))
 
 
-def turn(completion, asked, agent, advantage):
-    return Turn(
-        step=1,
-        question="q",
-        trajectory="t",
-        agent=agent,
-        policy=agent,
-        index=0,
-        prompt_ids=asked.prompt_ids,
-        response_ids=completion.response_ids,
-        logprobs=completion.logprobs,
-        weights_version=completion.weights_version,
-        temperature=1.0,
-        prompt="",
-        text="",
-        outputs={},
-        valid=True,
-        defaulted=False,
-        truncated=False,
-        score=advantage,
-        advantage=advantage,
-    )
-
-
 def turns_of(crew, runner, policy):
     """A few turns with advantages of either sign."""
-    asked = [request(b"what is it", seed, policy=policy) for seed in range(6)]
+    asked = asked_of(policy)
     drawn = runner.run(crew.engines["small"].generate(asked))
-    return asked, drawn, [turn(c, q, policy, (-1.0) ** i) for i, (c, q) in enumerate(zip(drawn, asked, strict=True))]
+    return asked, drawn, trained_on(asked, drawn)
 
 
 def test_a_step_of_training_reaches_the_engine(crew, runner):
@@ -92,7 +67,9 @@ def test_a_step_of_training_reaches_the_engine(crew, runner):
 def test_the_canary_notices_foreign_weights(crew, runner):
     foreign = {name: p.detach() for name, p in models.load_model(model(seed=9), "").named_parameters()}
     engine, learner = crew.engines["small"], crew.learners["Critic"]
-    asked, completion = runner.run(engine.handles["Critic"].ask("load_weights", "Critic", (3, pack(foreign))))
+    asked, completion = runner.run(
+        engine.replicas["Critic"][0].handle.ask("load_weights", "Critic", (3, pack(foreign)))
+    )
     (theirs,) = runner.run(learner.logprobs([turn(completion, asked, "Critic", 0.0)]))
     with pytest.raises(SyncError, match="'Critic' disagrees"):
         compare("Critic", completion.logprobs, theirs, TOLERANCE["float32"])

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from drmas_dsl.errors import UserError
+from drmas_dsl.graph.settings import Learner, Model
 from runtime.cluster.actors import Worker
 from runtime.cluster.cluster import cluster
 from runtime.cluster.failures import WorkerLost, received
-from runtime.cluster.handles import Handle
+from runtime.cluster.handles import actors
 from tests.cluster.members import Member
 from tests.cluster.systems import system
 
@@ -26,7 +27,7 @@ def worker():
 def ask(worker, method, *args):
     async def asked():
         await received(worker.open.remote("member", Member, 1))
-        return await Handle(worker, "member").ask(method, *args)
+        return await received(worker.call.remote("member", method, *args))
 
     return asyncio.run(asked())
 
@@ -50,3 +51,16 @@ def test_a_worker_that_dies_is_reported_in_words(worker):
         ask(worker, "die")
     assert "\n" not in caught.value.message
     assert "memory" in caught.value.help
+
+
+def test_what_one_rank_of_a_learner_meets_ends_the_start_of_all(worker):
+    missing = Model("small", weights={"path": "nowhere"}, learner=Learner(ranks=2))
+    broken = system(("Solver",), models={"small": missing})
+
+    async def start():
+        with cluster(broken) as found:
+            async with asyncio.timeout(60), actors(broken, found):
+                pass
+
+    with pytest.raises(UserError, match="nowhere"):
+        asyncio.run(start())
