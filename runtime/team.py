@@ -44,12 +44,14 @@ class Team:
         """Update every trained policy from its turns, all at once; a policy without turns makes no step."""
         policies = self.crew.learners
         parts = [[turn for turn in turns if turn.policy == policy] for policy in policies]
+        await self.crew.sleep()
         done = await asyncio.gather(
             *(
                 learner.update(part, self.system.train.agent_norms)
                 for learner, part in zip(policies.values(), parts, strict=True)
             )
         )
+        await self.crew.wake()
         return dict(zip(policies, done, strict=True))
 
     async def sync(self, versions: Mapping[str, int]) -> dict[str, float]:

@@ -106,6 +106,14 @@ class HostedEngine:
                 f"{folder} holds no checkpoint of policy {policy}: {error}", "name a run that this system wrote"
             ) from error
 
+    def sleep(self) -> None:
+        """See `Engine.sleep`."""
+        self._engine.sleep()
+
+    def wake(self) -> None:
+        """See `Engine.wake`."""
+        self._engine.wake()
+
     def _canary(self, policy: str) -> tuple[Request, Completion]:
         """A short sampled response, the same one for the same weights."""
         engine = self._engine

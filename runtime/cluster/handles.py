@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from drmas_dsl.graph.settings import Policy, System
 from runtime.cluster.cluster import Cluster
 from runtime.cluster.engines import RemoteEngine, Replica
 from runtime.cluster.learners import RemoteLearner
-from runtime.cluster.placement import Member
+from runtime.cluster.placement import Member, pool_of
 from runtime.cluster.stations import Handle, stations
 from runtime.cluster.sync import TOLERANCE, compare
 from runtime.engines.openai import OpenAIEngine
@@ -43,6 +44,14 @@ class Actors:
             model = system.models[name]
             mine = {policy: found for policy, found in replicas.items() if system.policies[policy].model == name}
             self.engines[name] = OpenAIEngine(model) if is_remote(model) else RemoteEngine(model, mine, self._restore)
+        busy = {pool_of(system, policy.model) for name, policy in system.policies.items() if name in ranks}
+        self._sleepers = [
+            (engine, replica)
+            for engine in self.engines.values()
+            if isinstance(engine, RemoteEngine) and engine.model.engine.args.get("sleep", False)
+            if pool_of(system, engine.model.name) in busy
+            for replica in dict.fromkeys(chain(*engine.replicas.values()))
+        ]
         self._policies = system.policies
         self._folders: dict[str, tuple[str, int]] = {}  # what policies without a learner serve
 
@@ -51,6 +60,14 @@ class Actors:
         """Requests that were asked again and engines that were started again, since the start."""
         engines = [engine for engine in self.engines.values() if isinstance(engine, RemoteEngine)]
         return {name: sum(getattr(engine, name) for engine in engines) for name in ("retried", "restarts")}
+
+    async def sleep(self) -> None:
+        """Let the engines that are to sleep give the devices that they share with learners to these."""
+        await asyncio.gather(*(engine.ask(replica, "sleep") for engine, replica in self._sleepers))
+
+    async def wake(self) -> None:
+        """Have them back, with the weights that they had."""
+        await asyncio.gather(*(engine.ask(replica, "wake") for engine, replica in self._sleepers))
 
     async def load(self, policy: Policy, folder: Path, version: int = 0) -> None:
         """Serve a policy with the weights of a folder in the Hugging Face layout."""

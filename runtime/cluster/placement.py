@@ -56,7 +56,7 @@ def seats(system: System, found: Cluster, learners: bool) -> list[Seat]:
         UserError: the pools ask for more CPUs than the cluster has, or have too few GPUs for their engines.
     """
     members = _members(system, learners)
-    pools = {member: _pool(system, member.model) for member in members}
+    pools = {member: pool_of(system, member.model) for member in members}
     used = {pool.name: pool for pool in pools.values()}
     cpus = _cpus([*used.values()], found)
     return [
@@ -155,7 +155,7 @@ def _part(total: float, count: int) -> float:
     return math.floor(100 / math.ceil(count / total)) / 100 if 0 < total < count else float(total >= count > 0)
 
 
-def _pool(system: System, model: str) -> Pool:
+def pool_of(system: System, model: str) -> Pool:
     """Where a model lives: the pool that names it, else the first that names none."""
     naming = [pool for pool in system.pools.values() if model in pool.models]
     return next(iter(naming or [pool for pool in system.pools.values() if not pool.models]), Pool())

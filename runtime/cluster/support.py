@@ -33,7 +33,7 @@ def require_supported(system: System, address: str | None = None) -> None:
         _require_packages(("ray", "torch", "transformers"), "what runs models", "drmasc[train]")
     for model in system.models.values():
         _require_engine(model)
-    _require_honoured(system)
+    _require_turns(system)
     for pool in system.pools.values():
         if pool.memory is not None and not pool.gpus:
             raise UserError(
@@ -47,12 +47,15 @@ def require_supported(system: System, address: str | None = None) -> None:
         prepare(model, system.base)
 
 
-def _require_honoured(system: System) -> None:
-    """Settings that the language has and nothing here reads yet."""
+def _require_turns(system: System) -> None:
+    """Engines that sleep while the learners update cannot roll out meanwhile."""
     for model in system.models.values():
-        for name, value, default in (("engine.sleep", model.engine.args.get("sleep", False), False),):
-            if value != default and not is_remote(model) and value is not None:
-                raise UserError(f"model {model.name!r}: `{name}` is not available in this version", "leave it out")
+        if model.engine.args.get("sleep", False) and system.train.staleness:
+            raise UserError(
+                f"model {model.name!r}: with `engine.sleep` its engines sleep while the learners update, when "
+                "`train.staleness = 1` has them roll out",
+                "leave one of the two out",
+            )
 
 
 def require_gpus(system: System, there: int) -> None:

@@ -1,7 +1,10 @@
 """Systems of tiny models for tests of the cluster, made without the compiler, and turns for them."""
 
+import os
+
 from drmas_dsl.graph import settings as schema
 from drmas_dsl.graph.expressions import const
+from runtime.cluster.failures import received
 from runtime.records import Turn
 from tests.engines.tiny import model, request
 
@@ -71,3 +74,8 @@ def asked_of(policy, count=6, **sampling):
 def trained_on(asked, drawn):
     """Turns with advantages of either sign from requests and their completions."""
     return [turn(c, q, q.policy, (-1.0) ** i) for i, (c, q) in enumerate(zip(drawn, asked, strict=True))]
+
+
+async def pid_of(worker):
+    """The process of a worker."""
+    return await received(worker.__ray_call__.remote(lambda _: os.getpid()))

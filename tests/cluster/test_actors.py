@@ -1,17 +1,20 @@
 """Engines and learners on a real Ray: what they compute, and how weights get across."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 import torch
 
 from runtime import models
 from runtime.cluster.cluster import cluster
-from runtime.cluster.failures import SyncError
-from runtime.cluster.handles import actors
+from runtime.cluster.failures import SyncError, received
+from runtime.cluster.handles import Actors, actors
+from runtime.cluster.stations import Handle
 from runtime.cluster.sync import TOLERANCE, compare, pack
 from runtime.engines.hf import HfEngine
 from runtime.learning.learner import Learner
+from runtime.team import Team
 from tests.cluster.systems import asked_of, system, trained_on, turn
 from tests.engines.tiny import model, request
 
@@ -97,3 +100,40 @@ def test_a_checkpoint_moves_into_engine_and_learner(crew, runner, tmp_path):
 
 def test_frozen_policies_have_no_learner(crew):
     assert sorted(crew.learners) == ["Critic", "Solver", "Verifier"]
+
+
+def recording(worker):
+    """In a worker: note the calls of its members' methods from here on."""
+    worker.calls = []
+
+    def noting(name, method):
+        def noted(*args):
+            worker.calls.append(name)
+            return method(*args)
+
+        return noted
+
+    for member, _ in worker._members.values():
+        for name in ("sleep", "wake", "update", "load_weights"):
+            if hasattr(member, name):
+                setattr(member, name, noting(name, getattr(member, name)))
+
+
+def test_engines_sleep_while_the_learners_of_their_pool_update(crew, runner):
+    """On a CPU they have nothing to give back, and are asked all the same. The worker has the engine and a learner."""
+    asleep = replace(SYSTEM, models={"small": model("small", engine_args={"sleep": True})})
+    handle = crew.engines["small"].replicas["Verifier"][0].handle
+    (mine,) = [member.learns for member in handle.station.seat.members if member.learns]
+    members = {member: Handle(handle.station, member.name) for member in handle.station.seat.members}
+    _, before, turns = turns_of(crew, runner, mine)
+
+    async def run():
+        worker, team = handle.station.worker, Team(asleep, Actors(asleep, members), {})
+        await received(worker.__ray_call__.remote(recording))
+        figures = await team.update(turns)
+        await team.sync({mine: figures[mine].weights_version})
+        return await received(worker.__ray_call__.remote(lambda self: self.calls))
+
+    assert runner.run(run()) == ["sleep", "update", "wake", "load_weights"]
+    _, after, _ = turns_of(crew, runner, mine)
+    assert after != before

@@ -9,10 +9,10 @@ import pytest
 
 from runtime.cluster import engines
 from runtime.cluster.cluster import cluster
-from runtime.cluster.failures import EngineLost, WorkerLost, received
+from runtime.cluster.failures import EngineLost, WorkerLost
 from runtime.cluster.handles import actors
 from runtime.engines.protocol import Completion
-from tests.cluster.systems import asked_of, system, trained_on
+from tests.cluster.systems import asked_of, pid_of, system, trained_on
 from tests.engines.tiny import model
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -33,10 +33,6 @@ def crew(runner):
         context = actors(SYSTEM, found)
         yield runner.run(context.__aenter__())
         runner.run(context.__aexit__(None, None, None))
-
-
-async def pid_of(worker):
-    return await received(worker.__ray_call__.remote(lambda _: os.getpid()))
 
 
 async def hit(replica, number, work):

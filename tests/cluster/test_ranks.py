@@ -11,11 +11,11 @@ import torch
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Learner as Settings
 from runtime.cluster.cluster import cluster
-from runtime.cluster.failures import WorkerLost, received
+from runtime.cluster.failures import WorkerLost
 from runtime.cluster.handles import actors
 from runtime.cluster.learners import together
 from runtime.learning.learner import Learner
-from tests.cluster.systems import asked_of, system, trained_on
+from tests.cluster.systems import asked_of, pid_of, system, trained_on
 from tests.engines.tiny import model
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -98,8 +98,7 @@ def test_a_rank_that_dies_ends_the_wait_of_the_other(crew, runner):
     turns = trained_on(asked, runner.run(crew.engines["small"].generate(asked)))
 
     async def run():
-        worker = learner.ranks[1].station.worker
-        pid = await received(worker.__ray_call__.remote(lambda _: os.getpid()))
+        pid = await pid_of(learner.ranks[1].station.worker)
         os.kill(pid, signal.SIGSTOP)
         asyncio.get_running_loop().call_later(1.0, partial(os.kill, pid, signal.SIGKILL))
         async with asyncio.timeout(60):

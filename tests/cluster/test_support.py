@@ -84,6 +84,13 @@ def test_visible_gpus_are_counted(monkeypatch):
         assert gpus_here() == count
 
 
+def test_engines_that_sleep_cannot_roll_out_meanwhile():
+    asleep = system(models={"m": replace(model("m"), engine=Call("hf", {"sleep": True}))})
+    require_supported(asleep)
+    with pytest.raises(UserError, match=r"`engine\.sleep` .* `train\.staleness = 1`"):
+        require_supported(replace(asleep, train=replace(asleep.train, staleness=1)))
+
+
 def test_memory_of_gpus_in_a_pool_without_them():
     with pytest.raises(UserError, match="'main' has no GPUs, whose `memory` could be checked"):
         require_supported(system(pools=[Pool("main", memory=80.0)]))
