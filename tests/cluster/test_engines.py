@@ -10,6 +10,7 @@ import pytest
 
 from drmas_dsl.graph.settings import Call
 from runtime.cluster.cluster import cluster
+from runtime.cluster.engines import RemoteEngine
 from runtime.cluster.handles import actors
 from runtime.engines.protocol import Completion
 from tests.cluster.systems import asked_of, pid_of, system, trained_on
@@ -29,6 +30,7 @@ def test_two_engines_of_a_policy():
         with cluster(SYSTEM) as found:
             async with actors(SYSTEM, found) as crew:
                 engine = crew.engines["small"]
+                assert isinstance(engine, RemoteEngine)
                 first, second = engine.replicas["Solver"]
 
                 async def answers():
@@ -39,7 +41,7 @@ def test_two_engines_of_a_policy():
                     busy.append((first.busy, second.busy))
                     return [given for (given,) in await asyncio.gather(*calls)]
 
-                busy = []
+                busy: list[tuple[int, int]] = []
                 start = await answers()
                 assert busy == [(3, 3)]
 
