@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH := .venv-bench/.ready
 
-.PHONY: setup demo test lint types bench bench-learning bench-train clean
+.PHONY: setup demo test lint types bench bench-learning bench-train bench-rollout clean
 setup: $(READY)
 
 $(READY): requirements.lock pyproject.toml
@@ -46,6 +46,9 @@ $(BENCH): benchmarks/requirements.txt $(READY)
 
 bench-train: $(BENCH)
 	@$(BIN)/python -m benchmarks.bench_train
+
+bench-rollout: setup
+	@$(BIN)/python -m benchmarks.bench_rollout
 
 bench-learning: setup
 	@$(BIN)/python -m benchmarks.bench_learning
