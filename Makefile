@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH := .venv-bench/.ready
 
-.PHONY: setup demo test lint types bench bench-learning bench-train bench-rollout clean
+.PHONY: setup demo test lint bench bench-learning bench-train bench-rollout clean
 setup: $(READY)
 
 $(READY): requirements.lock pyproject.toml
