@@ -265,6 +265,8 @@ def _start(model: Model, folder: str, context: int, policies: int) -> Any:
         gpu_memory_utilization=args.get("gpu_memory", 0.9),
         kv_cache_memory_bytes=kv_memory and int(kv_memory * 2**30),
         tensor_parallel_size=args.get("tensor_parallel", 1),
+        # Inside of a placement group vLLM would have Ray start its processes, each in a part of the devices of its own.
+        distributed_executor_backend="mp" if args.get("tensor_parallel", 1) > 1 else None,
         enable_sleep_mode=args.get("sleep", False),
         enable_prefix_caching=True,
         enable_chunked_prefill=not on_cpu,
