@@ -129,12 +129,6 @@ def _turn(request: Request, given: Completion) -> Turn:
         logprobs=given.logprobs,
         weights_version=given.weights_version,
         temperature=request.sampling.temperature,
-        prompt="",
-        text="",
-        outputs={},
-        valid=True,
-        defaulted=False,
-        truncated=False,
         advantage=1.0 if request.seed % 2 else -1.0,
     )
 

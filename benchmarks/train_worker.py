@@ -90,12 +90,6 @@ def turns_for(case: Case, shape: str, vocabulary: int) -> list[Turn]:
                 logprobs=(0.0,) * len(response),
                 weights_version=0,
                 temperature=1.0,
-                prompt="",
-                text="",
-                outputs={},
-                valid=True,
-                defaulted=False,
-                truncated=False,
                 score=0.0,
                 advantage=draw.gauss(0, 1),
             )

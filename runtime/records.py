@@ -28,12 +28,12 @@ class Turn:
     logprobs: tuple[float, ...]
     weights_version: int
     temperature: float
-    prompt: str
-    text: str
-    outputs: Mapping[str, Any]
-    valid: bool
-    defaulted: bool
-    truncated: bool
+    prompt: str = ""
+    text: str = ""
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    valid: bool = True
+    defaulted: bool = False
+    truncated: bool = False
     dropped_history: int = 0
     seconds: float = 0.0
     score: float | None = None

@@ -134,10 +134,4 @@ def _canary_turn(policy: Policy, request: Request, completion: Completion) -> Tu
         logprobs=completion.logprobs,
         weights_version=completion.weights_version,
         temperature=request.sampling.temperature,
-        prompt="",
-        text="",
-        outputs={},
-        valid=True,
-        defaulted=False,
-        truncated=False,
     )

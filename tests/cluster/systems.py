@@ -55,12 +55,6 @@ def turn(completion, asked, agent, advantage):
         logprobs=completion.logprobs,
         weights_version=completion.weights_version,
         temperature=1.0,
-        prompt="",
-        text="",
-        outputs={},
-        valid=True,
-        defaulted=False,
-        truncated=False,
         score=advantage,
         advantage=advantage,
     )

@@ -1,15 +1,13 @@
 """Engines and learners on a real Ray: what they compute, and how weights get across."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
 import torch
 
 from runtime import models
-from runtime.cluster.cluster import cluster
 from runtime.cluster.failures import SyncError, received
-from runtime.cluster.handles import Actors, actors
+from runtime.cluster.handles import Actors
 from runtime.cluster.stations import Handle
 from runtime.cluster.sync import TOLERANCE, compare, pack
 from runtime.engines.hf import HfEngine
@@ -20,22 +18,6 @@ from tests.engines.tiny import model, request
 
 pytestmark = pytest.mark.ray
 SYSTEM = system(("Solver", "Verifier", "Critic", "Idle"), frozen=("Idle",))
-
-
-@pytest.fixture(scope="module")
-def runner():
-    """The event loop that the crew lives in."""
-    with asyncio.Runner() as loop:
-        yield loop
-
-
-@pytest.fixture(scope="module")
-def crew(runner):
-    """Workers cost seconds, so that the tests share them and use a policy each."""
-    with cluster(SYSTEM) as found:
-        context = actors(SYSTEM, found)
-        yield runner.run(context.__aenter__())
-        runner.run(context.__aexit__(None, None, None))
 
 
 def turns_of(crew, runner, policy):

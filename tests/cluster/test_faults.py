@@ -8,9 +8,7 @@ import time
 import pytest
 
 from runtime.cluster import engines
-from runtime.cluster.cluster import cluster
 from runtime.cluster.failures import EngineLost, WorkerLost
-from runtime.cluster.handles import actors
 from runtime.engines.protocol import Completion
 from tests.cluster.systems import asked_of, pid_of, system, trained_on
 from tests.engines.tiny import model
@@ -18,21 +16,6 @@ from tests.engines.tiny import model
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SECONDS = 3.0  # of the engine's time-out; a worker starts anew without it
 SYSTEM = system(("Solver", "Idle"), models={"small": model(engine_args={"timeout": SECONDS})}, frozen=("Idle",), cpus=4)
-
-
-@pytest.fixture(scope="module")
-def runner():
-    with asyncio.Runner() as loop:
-        yield loop
-
-
-@pytest.fixture(scope="module")
-def crew(runner):
-    """One engine for both policies and a learner, each in a worker of its own."""
-    with cluster(SYSTEM) as found:
-        context = actors(SYSTEM, found)
-        yield runner.run(context.__aenter__())
-        runner.run(context.__aexit__(None, None, None))
 
 
 async def hit(replica, number, work):

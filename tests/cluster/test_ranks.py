@@ -10,9 +10,7 @@ import torch
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Learner as Settings
-from runtime.cluster.cluster import cluster
 from runtime.cluster.failures import WorkerLost
-from runtime.cluster.handles import actors
 from runtime.cluster.learners import together
 from runtime.learning.learner import Learner
 from tests.cluster.systems import asked_of, pid_of, system, trained_on
@@ -20,20 +18,6 @@ from tests.engines.tiny import model
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 SYSTEM = system(("Solver",), models={"small": model(learner=Settings(ranks=2))})
-
-
-@pytest.fixture(scope="module")
-def runner():
-    with asyncio.Runner() as loop:
-        yield loop
-
-
-@pytest.fixture(scope="module")
-def crew(runner):
-    with cluster(SYSTEM) as found:
-        context = actors(SYSTEM, found)
-        yield runner.run(context.__aenter__())
-        runner.run(context.__aexit__(None, None, None))
 
 
 def alone():
