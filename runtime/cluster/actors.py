@@ -49,7 +49,7 @@ class Worker:
 
     async def open(self, name: str, build: Callable[..., Member], threads: int, *args: Any) -> None:
         """Build a member. `threads` is what its tensors may use, if it is large enough to gain from it."""
-        member = await asyncio.get_running_loop().run_in_executor(self._builder, partial(_built, build, *args))
+        member = await asyncio.get_running_loop().run_in_executor(self._builder, partial(_built, threads, build, *args))
         self._members[name] = (member, ThreadPoolExecutor(member.concurrency))
         if member.parameters:
             _use_threads(max(useful_threads(other.parameters, threads) for other, _ in self._members.values()))
@@ -166,9 +166,11 @@ class HostedLearner:
         self._learner.load(folder)
 
 
-def _built(build: Callable[..., Member], *args: Any) -> Member:
-    """A member, without collections in between: importing and loading makes objects that stay. They are then left out of
-    all later ones, which would otherwise cost a step a tenth of a second now and then."""
+def _built(threads: int, build: Callable[..., Member], *args: Any) -> Member:
+    """A member, with the threads that it may use from the start (vLLM takes as many as it finds, and Ray leaves one), and
+    without collections in between: importing and loading makes objects that stay. They are then left out of all later
+    ones, which would otherwise cost a step a tenth of a second now and then."""
+    _use_threads(threads)
     gc.disable()
     try:
         return build(*args)
