@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from runtime.learning.updates import UpdateMetrics
     from runtime.records import Turn
 
-CANARY_TOKENS = 8
+CANARY_TOKENS = 4
 
 
 class Member(Protocol):

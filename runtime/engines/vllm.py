@@ -50,7 +50,7 @@ class _Waiting:
 class VllmEngine:
     """Serves one policy of a model, or its policies' adapters, which change nothing until they are loaded."""
 
-    canary_length = 300  # over two blocks of its cache, whose stale prefixes a shorter prompt would not show
+    canary_length = 160  # over a block of its cache (128 tokens on the CPU), which may be a stale one
 
     def __init__(self, model: Model, policies: Sequence[str], base: str) -> None:
         """Start the engine.

@@ -13,6 +13,8 @@ import torch
 
 from drmas_dsl.graph.settings import Call
 from runtime import models
+from runtime.cluster.actors import CANARY_TOKENS
+from runtime.cluster.sync import TOLERANCE, canary_prompt
 from runtime.engines.protocol import Completion
 from tests.engines.tiny import model, prompts, request
 
@@ -106,6 +108,18 @@ def test_new_weights_are_used_everywhere(engine, net, prompt):
     engine.load_weights("a", weights_of(other), 3)
     assert gap(engine, other, asked) < 1e-4
     assert engine.generate(asked)[0].weights_version == 3
+
+
+def test_the_canary_shows_cached_blocks_of_old_weights(engine, net, monkeypatch):
+    asked = [request(canary_prompt(engine.canary_length, engine.vocabulary, engine.context), max_tokens=CANARY_TOKENS)]
+    other = models.load_model(model(**TINY, seed=7), "")
+    engine.generate(asked)
+    with monkeypatch.context() as broken:
+        broken.setattr(engine._engine, "reset_prefix_cache", lambda: None)
+        engine.load_weights("a", weights_of(other), 1)
+        assert gap(engine, other, asked) > TOLERANCE["float32"]
+    engine.load_weights("a", weights_of(other), 2)
+    assert gap(engine, other, asked) < 1e-4
 
 
 def test_weights_wait_for_what_is_under_way_and_later_requests_for_them(engine, net):
