@@ -1,6 +1,6 @@
 """What a rollout costs beyond the engine, what its asynchrony brings, and what a weight sync takes; each a ratio in one run.
 
-    python -m benchmarks.bench_rollout [--parts bare lockstep overlap sync] [--repeats 3] [--questions 6] [--group 4]
+    python -m benchmarks.bench_rollout [--parts bare lockstep overlap sync] [--repeats 3] [--questions 4] [--group 4]
 
 bare      teams of SmolLM2-135M on vLLM against vLLM alone, given the same requests with the same dependencies
 lockstep  every trajectory for itself against all agents in lock-step, responses of log-normal length
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import os
 import random
 import statistics
 import time
@@ -43,8 +44,8 @@ TEAMS = {
     "math": ("math", (*COMMON, "policy.dtype=float32", "policy.context=1024", "Solver.sampling.max_tokens=96",
                       "Verifier.sampling.max_tokens=64")),
 }  # fmt: skip
-THREADS = 2
-Pair = tuple[float, float]
+RESULTS = ROOT / "benchmarks" / "results" / "rollout.md"
+THREADS = os.cpu_count() or 1
 LOOKUP = ("policy.engine=vllm", "train.steps=24")
 
 
@@ -53,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = {"bare": bare, "lockstep": lockstep, "overlap": overlap, "sync": sync}
     parser.add_argument("--parts", nargs="+", choices=list(parts), default=list(parts))
-    for name, default in (("repeats", 3), ("questions", 6), ("group", 4)):
+    for name, default in (("repeats", 3), ("questions", 4), ("group", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "bench-rollout")
     arguments = parser.parse_args()
@@ -61,36 +62,51 @@ def main() -> None:
     for name in arguments.parts:
         written += parts[name](arguments)
         print("\n".join(written), flush=True)
-    file = ROOT / "benchmarks" / "results" / "rollout.md"
-    file.write_text("\n".join(written) + "\n", encoding="utf-8")
+        RESULTS.write_text("\n".join(written) + "\n", encoding="utf-8")
 
 
 # (a) against vLLM alone
 
 
 def bare(arguments: argparse.Namespace) -> Iterator[str]:
-    """A line a team: tokens per second of both, and the median of the pairs' ratios."""
-    yield "| team | turns | tokens a turn | ours, tokens/s | bare vLLM, tokens/s | ours / bare |"
-    yield "|---|---|---|---|---|---|"
+    """A line a team: tokens per second of both, the median of the pairs' ratios, and what the driver takes of our time."""
+    yield "| team | turns | tokens a turn | ours, tokens/s | bare vLLM, tokens/s | ours / bare | driver, CPU s of s |"
+    yield "|---|---|---|---|---|---|---|"
     for name, (file, overrides) in TEAMS.items():
         graph = compile_file(ROOT / "graphs" / f"{file}.mas", overrides)
-        pairs, turns, tokens = asyncio.run(_against_bare(graph, arguments))
-        ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
-        ratio = statistics.median(b / a for a, b in pairs)
+        laps = asyncio.run(_against_bare(graph, arguments))
+        turns, tokens = (statistics.median(getattr(lap, figure) for lap in laps) for figure in ("turns", "tokens"))
+        ours, bare, driver = (statistics.median(getattr(lap, f) for lap in laps) for f in ("ours", "bare", "driver"))
+        ratios = [lap.bare / lap.ours for lap in laps]
         yield (
-            f"| {name} | {turns} | {tokens / turns:.0f} | {tokens / ours:.0f} | {tokens / theirs:.0f} | "
-            f"{ratio:.3f} ({' '.join(f'{b / a:.2f}' for a, b in pairs)}) |"
+            f"| {name} | {turns:.0f} | {tokens / turns:.0f} | {tokens / ours:.0f} | {tokens / bare:.0f} | "
+            f"{statistics.median(ratios):.3f} ({_listed(ratios)}) | {driver:.1f} of {ours:.1f} |"
         )
 
 
-async def _against_bare(graph: nx.MultiDiGraph, arguments: argparse.Namespace) -> tuple[list[Pair], int, int]:
-    """(our seconds, bare seconds) of every repetition; turns and tokens of the last one."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lap:
+    """A rollout: seconds of ours and of the bare engine, the driver's seconds of CPU time in ours, and what was generated."""
+
+    ours: float
+    bare: float
+    driver: float
+    turns: int
+    tokens: int
+
+
+def _listed(ratios: Sequence[float]) -> str:
+    return " ".join(f"{ratio:.2f}" for ratio in ratios)
+
+
+async def _against_bare(graph: nx.MultiDiGraph, arguments: argparse.Namespace) -> list[Lap]:
+    """Every repetition."""
     import ray
 
     system = system_of(graph)
     (model,) = system.models.values()
     rows = _questions(system, arguments.questions)
-    pairs: list[Pair] = []
+    laps: list[Lap] = []
     async with open_team(system, None, learners=False) as team:
         ends = end_tokens(model, system.base, team.tokenizers[model.name])
         folder, context = weights_folder(model, system.base), context_length(model, system.base)
@@ -99,20 +115,15 @@ async def _against_bare(graph: nx.MultiDiGraph, arguments: argparse.Namespace) -
         )
         for repeat in range(arguments.repeats + 1):  # the first warms both up
             recording = Recording(team.engines)
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), time.process_time()
             trajectories = await _rollout(graph, team, recording.engines, rows, arguments.group, step=repeat)
-            seconds = time.perf_counter() - start
-            turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-            theirs, tokens = await actor.replay.remote(recording.by_trajectory(ends, context))
-            if repeat:
-                pairs.append((seconds, theirs))
-            ours = sum(len(turn.response_ids) for turn in turns)
-            print(
-                f"  {system.name}: {len(turns)} turns, {ours} tokens, {seconds:.1f} s; bare {tokens} tokens, {theirs:.1f} s",
-                flush=True,
-            )
+            ours, driver = time.perf_counter() - start, time.process_time() - cpu
+            lengths = [len(turn.response_ids) for trajectory in trajectories for turn in trajectory.turns]
+            bare, tokens = await actor.replay.remote(recording.by_trajectory(ends, context))
+            laps.append(Lap(ours, bare, driver, len(lengths), sum(lengths)))
+            print(f"  {system.name}: {laps[-1]}; bare {tokens} tokens", flush=True)
         ray.kill(actor)
-    return pairs, len(turns), ours
+    return laps[1:]
 
 
 class Recording:
@@ -197,13 +208,18 @@ def lockstep(arguments: argparse.Namespace) -> Iterator[str]:
     yield (
         f"Asynchronous against lock-step, search team, response lengths log-normal (median {statistics.median(lengths)}, "
         f"largest {max(lengths)} tokens): lock-step takes {statistics.median(ratios):.2f} times as long "
-        f"({' '.join(f'{ratio:.2f}' for ratio in ratios)})."
+        f"({_listed(ratios)})."
     )
 
 
-async def _against_lockstep(graph: nx.MultiDiGraph, arguments: argparse.Namespace) -> tuple[list[Pair], list[int]]:
+async def _against_lockstep(
+    graph: nx.MultiDiGraph, arguments: argparse.Namespace
+) -> tuple[list[tuple[float, float]], list[int]]:
+    """(seconds in lock-step, seconds without) of every repetition, and the lengths of all responses."""
     system = system_of(graph)
     rows = _questions(system, arguments.questions)
+    ((name, policy),) = system.policies.items()
+    folder = Path(weights_folder(system.models[policy.model], system.base))
     pairs, lengths = [], list[int]()
 
     def limited(request: Request) -> Request:
@@ -213,13 +229,15 @@ async def _against_lockstep(graph: nx.MultiDiGraph, arguments: argparse.Namespac
     async with open_team(system, None, learners=False) as team:
         engines = {name: Through(engine, limited) for name, engine in team.engines.items()}
         for repeat in range(arguments.repeats):
-            seconds = []
-            for immediate in (False, True):
+            seconds = {}
+            for immediate in (False, True) if repeat % 2 else (True, False):
+                await team.crew.load(policy, folder)  # so that neither finds the other's prompts in the prefix cache
                 start = time.perf_counter()
                 done = await _rollout(graph, team, engines, rows, arguments.group, repeat, immediate)
-                seconds.append(time.perf_counter() - start)
+                seconds[immediate] = time.perf_counter() - start
             lengths += [len(turn.response_ids) for trajectory in done for turn in trajectory.turns]
-            pairs.append((seconds[0], seconds[1]))
+            pairs.append((seconds[False], seconds[True]))
+            print(f"  {name}: lock-step {seconds[False]:.1f} s, asynchronous {seconds[True]:.1f} s", flush=True)
     return pairs, lengths
 
 
@@ -239,7 +257,7 @@ def overlap(arguments: argparse.Namespace) -> Iterator[str]:
     yield (
         f"Overlap, `lookup.mas` on vLLM: a step takes {statistics.median(found[0]):.2f} s with `staleness = 0`, "
         f"{statistics.median(found[1]):.2f} s with 1: {statistics.median(ratios):.2f} times "
-        f"({' '.join(f'{ratio:.2f}' for ratio in ratios)})."
+        f"({_listed(ratios)})."
     )
 
 
