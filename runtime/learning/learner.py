@@ -226,7 +226,18 @@ class Learner:
         return added(shards.gathered(sums)), norms
 
     def _accumulate(self, pairs: Sequence[tuple[Turn, Tensor | None]], denominator: float, sums: Sums) -> None:
-        """Add the gradient of these turns' part of the loss, micro-batch by micro-batch."""
+        """Add the gradient of these turns' part of the loss; what has none is only read, for the figures."""
+        moving = [pair for pair in pairs if self.objective.moves(pair[0])]
+        still = [pair for pair in pairs if not self.objective.moves(pair[0])]
+        self._pass(moving, denominator, sums)
+        with torch.no_grad():
+            self._pass(still, denominator, sums)
+        if not moving:
+            for parameter in self.parameters:
+                parameter.grad = torch.zeros_like(parameter)
+
+    def _pass(self, pairs: Sequence[tuple[Turn, Tensor | None]], denominator: float, sums: Sums) -> None:
+        """Micro-batch by micro-batch, backward too where gradients are on."""
         for batch, mine in self._share([turn for turn, _ in pairs]):
             known = [values for row in batch.rows if (values := pairs[row][1]) is not None]
             old = torch.cat(known).to(self.device) if known else None
@@ -239,8 +250,8 @@ class Learner:
             counted.padding += batch.padding
             for where, logits in passes.parts(self.trained.net, batch, self.dtype):
                 loss = self.objective.loss(batch, where, logits, old, reference, denominator, counted)
-                # FSDP averages gradients over the ranks.
-                torch.autograd.backward(loss * (shards.world() if mine else 0))
+                if loss.requires_grad:  # FSDP averages gradients over the ranks
+                    torch.autograd.backward(loss * (shards.world() if mine else 0))
 
     def _share(self, turns: Sequence[Turn]) -> Iterator[tuple[MicroBatch, bool]]:
         """This rank's micro-batches. All ranks get equally many, because they run a sharded model together: where there

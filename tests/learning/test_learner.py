@@ -40,6 +40,47 @@ def test_micro_batches_change_nothing(aggregate):
         torch.testing.assert_close(part, whole, atol=1e-5, rtol=1e-5)
 
 
+REGULARIZED = {"nothing": {}, "a KL": {"kl": 0.1}, "an entropy bonus": {"entropy": 0.01}}
+
+
+@pytest.mark.parametrize("more", REGULARIZED.values(), ids=REGULARIZED)
+@pytest.mark.parametrize("kept", [0.5, 0.0], ids=["some", "none"])
+def test_turns_without_a_gradient_are_only_read(more, kept, monkeypatch):
+    """They change neither updates nor figures, and nothing goes backward for them."""
+    turns = [
+        dataclasses.replace(turn, advantage=turn.advantage * (place < kept * 10))
+        for place, turn in enumerate(make_turns(10))
+    ]
+    backward = count_backward(monkeypatch)
+    call = Call("grpo", more)
+    short, full = make_learner(call, mini_updates=2, micro_tokens=1), make_learner(call, mini_updates=2, micro_tokens=1)
+    short.update(make_turns())  # Adam then has a momentum, which moves weights without a gradient too
+    full.update(make_turns())
+    backward.clear()
+    first = short.update(turns)
+    assert len(backward) == (10 if more else kept * 10)
+    monkeypatch.setattr(full.objective, "moves", lambda _: True)
+    second = full.update(turns)
+    torch.testing.assert_close(weights(short), weights(full), atol=1e-6, rtol=1e-5)
+    for name, value in dataclasses.asdict(first).items():
+        if isinstance(value, float):
+            assert value == pytest.approx(getattr(second, name), rel=1e-4, abs=1e-6, nan_ok=True), name
+
+
+def count_backward(monkeypatch) -> list[torch.Tensor]:
+    """The losses that go backward, from now on."""
+    seen: list[torch.Tensor] = []
+    real = torch.autograd.backward
+
+    def counted(tensors, *args, **options):
+        if not tensors.dim():  # and no hidden states
+            seen.append(tensors)
+        real(tensors, *args, **options)
+
+    monkeypatch.setattr(torch.autograd, "backward", counted)
+    return seen
+
+
 def test_the_order_of_turns_changes_no_gradient():
     turns = make_turns()
     torch.testing.assert_close(

@@ -16,6 +16,7 @@ from torch.multiprocessing.spawn import spawn
 
 from drmas_dsl.graph.settings import Call, Learner, Lora, Optimizer
 from runtime.learning import passes, shards
+from runtime.records import Turn
 from tests.learning.turns import MODEL, make_learner, make_turns
 
 OPTIONS: dict[str, Any] = {"optimizer": Optimizer(lr=1e-3, grad_clip=0.5), "micro_tokens": 64, "mini_updates": 2}
@@ -24,6 +25,7 @@ CASES: dict[str, dict[str, Any]] = {
     "full": {"algorithm": Call("grpo", {"kl": 0.05, "entropy": 0.01})},
     "adapter": {"algorithm": Call("dr_grpo", {"kl": 0.05}), "lora": Lora(rank=4, alpha=8.0)},
     "checkpointing": {"algorithm": Call("grpo", {"kl": 0.05}), "model": RECOMPUTED},
+    "without gradients for some": {"algorithm": Call("grpo")},
 }
 
 
@@ -41,7 +43,7 @@ def work(rank: int, port: int, folder: str) -> None:
 def steps(name: str, folder: Path) -> dict[str, Any]:
     """What a learner goes through, and what it says of it."""
     learner = make_learner(**CASES[name], **OPTIONS)
-    turns = make_turns(9)
+    turns = some_turns()
     learner._gradient([(turn, None) for turn in turns], False)
     gradient = torch.cat([shards.whole(parameter.grad).flatten() for parameter in learner.parameters])
     learner.optimizer.zero_grad()
@@ -60,6 +62,14 @@ def steps(name: str, folder: Path) -> dict[str, Any]:
         "sharded": all(isinstance(parameter, DTensor) for parameter in learner.parameters),
         "weights": torch.cat([value.flatten() for value in weights.values()]),
     }
+
+
+def some_turns() -> list[Turn]:
+    """Turns of which every third has no advantage."""
+    return [
+        dataclasses.replace(turn, advantage=turn.advantage if place % 3 else 0.0)
+        for place, turn in enumerate(make_turns(9))
+    ]
 
 
 def make_bad(turn: Any) -> Any:
@@ -106,4 +116,4 @@ def test_a_checkpoint_of_two_ranks_goes_on_with_one(ranks, name, tmp_path):
     folder, results = ranks
     learner = make_learner(**CASES[name], **OPTIONS)
     learner.load(folder / name)
-    assert plain(learner.update(make_turns(9))) == pytest.approx(results[name]["second"], rel=1e-3, abs=1e-5)
+    assert plain(learner.update(some_turns())) == pytest.approx(results[name]["second"], rel=1e-3, abs=1e-5)
