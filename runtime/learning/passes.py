@@ -43,6 +43,8 @@ def parts(net: Any, batch: MicroBatch, dtype: torch.dtype) -> Iterator[tuple[sli
             gradients.append(part.grad)
     if hidden.requires_grad:
         hidden.backward(torch.cat(gradients))
+    else:
+        shards.reshard(net)
 
 
 def _body_output(net: Any, input_ids: Tensor) -> Any:

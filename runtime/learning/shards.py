@@ -72,6 +72,13 @@ def _synchronise(net: Any, on: bool) -> None:
         net.set_is_last_backward(on)
 
 
+def reshard(net: Any) -> None:
+    """Let go of what was gathered of a module. FSDP does so behind a backward pass; without one it would keep the outermost
+    weights, and go on with them after an update."""
+    if isinstance(net, FSDPModule):
+        net.reshard()
+
+
 def whole(tensor: Tensor) -> Tensor:
     """A sharded tensor put together, on every rank; any other as it is."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

@@ -105,8 +105,8 @@ def test_ranks_change_nothing(ranks, name, tmp_path):
     torch.testing.assert_close(shared["logprobs"], alone["logprobs"], atol=1e-5, rtol=1e-5)
     # Adam divides by the gradient's size, so that float noise in an entry near 0 becomes a step of its own.
     torch.testing.assert_close(shared["weights"], alone["weights"], atol=1e-4, rtol=1e-4)
-    assert shared["first"] == pytest.approx(alone["first"], rel=1e-3, abs=1e-5)
-    assert shared["second"] == pytest.approx(alone["second"], rel=1e-2, abs=1e-4)
+    assert shared["first"] == pytest.approx(alone["first"], rel=1e-3, abs=1e-5, nan_ok=True)
+    assert shared["second"] == pytest.approx(alone["second"], rel=1e-2, abs=1e-4, nan_ok=True)
     assert shared["bad"] == alone["bad"]
 
 
@@ -116,4 +116,6 @@ def test_a_checkpoint_of_two_ranks_goes_on_with_one(ranks, name, tmp_path):
     folder, results = ranks
     learner = make_learner(**CASES[name], **OPTIONS)
     learner.load(folder / name)
-    assert plain(learner.update(some_turns())) == pytest.approx(results[name]["second"], rel=1e-3, abs=1e-5)
+    assert plain(learner.update(some_turns())) == pytest.approx(
+        results[name]["second"], rel=1e-3, abs=1e-5, nan_ok=True
+    )
