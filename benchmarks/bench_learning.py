@@ -1,7 +1,7 @@
 """What normalisation does to training: `contrast.mas` under all five, `lookup.mas` and `arithmetic.mas` under agent-wise and
 global statistics, with separate, shared and adapted weights.
 
-    python -m benchmarks.bench_learning [--jobs 2] [--steps 120] [--work runs/bench-learning]
+    python -m benchmarks.bench_learning [--systems contrast lookup arithmetic] [--jobs 2] [--steps 120] [--work runs/bench-learning]
 
 Methods and seeds take turns, so that a drift of the machine meets all of them; what is finished in the work folder is not run
 again. Written: benchmarks/results/learning.md (tables), learning.csv (every run), docs/images/learning.png.
@@ -50,12 +50,13 @@ class Case:
         return f"{self.system}-{self.sharing}-{self.normalize}-{self.seed}"
 
 
-def cases() -> Iterator[Case]:
-    """All runs, seed by seed."""
+def cases(systems: Sequence[str]) -> Iterator[Case]:
+    """All runs of these systems, seed by seed."""
     for seed in range(5):
         for normalize in NORMALIZATIONS:
-            yield Case("contrast", "none", normalize, seed)
-        for system in ("lookup", "arithmetic"):
+            if "contrast" in systems:
+                yield Case("contrast", "none", normalize, seed)
+        for system in (name for name in ("lookup", "arithmetic") if name in systems):
             for sharing in ("none", "full", "adapter"):
                 for normalize in NORMALIZATIONS[:2]:
                     if seed < (3 if sharing == "none" else 1):
@@ -68,6 +69,7 @@ def main() -> None:
     parser.add_argument(
         "--jobs", type=int, default=2, help="runs at once; the models are too small for more than a core"
     )
+    parser.add_argument("--systems", nargs="+", choices=TRAINED, default=list(TRAINED))
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "bench-learning")
     arguments = parser.parse_args()
@@ -80,7 +82,7 @@ def main() -> None:
         return case, run
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        runs = dict(pool.map(work, cases()))
+        runs = dict(pool.map(work, cases(arguments.systems)))
     results = ROOT / "benchmarks" / "results"
     results.mkdir(exist_ok=True)
     written = report(runs)

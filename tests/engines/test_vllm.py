@@ -149,13 +149,17 @@ def test_the_next_step_waits_a_little_for_what_follows_on_the_last():
     engine = VllmEngine.__new__(VllmEngine)  # only its inbox
     engine._inbox = queue.SimpleQueue()
 
+    def arrive():
+        for seed in range(2):
+            engine._inbox.put(_Waiting(request(b"hi", seed), Future()))
+
     def waited(finished, patience):
-        pending, start = deque(), time.perf_counter()
+        pending: deque[_Waiting] = deque()
+        start = time.perf_counter()
         engine._followed(pending, finished, patience)
         return len(pending), time.perf_counter() - start
 
-    late = threading.Timer(0.2, lambda: [engine._inbox.put(_Waiting(request(b"hi", n), Future())) for n in range(2)])
-    late.start()
+    threading.Timer(0.2, arrive).start()
     came, seconds = waited(finished=2, patience=60.0)  # for both, and no longer
     assert came == 2
     assert seconds < 30.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from ast import parse as parse_python
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -206,12 +207,17 @@ def timed(text: str) -> tuple[float, int]:
     return time.process_time() - start, len(found)
 
 
-def test_ten_thousand_statements_take_well_under_half_a_second() -> None:
+def test_ten_thousand_statements_take_a_few_times_what_python_takes_for_its_own() -> None:
+    """Its parser is in C, and a busy machine slows both."""
+    statements = "Solver\nx = find(Solver.query)\n" * 5000
     parse(Source("x", ""))
-    seconds = min(
-        timed("flow {\n" + "  Solver\n  x = find(Solver.query)\n" * 5000 + "  return x\n}")[0] for _ in range(3)
-    )
-    assert seconds < 0.5
+    pythons, ours = [], []
+    for _ in range(3):
+        start = time.process_time()
+        parse_python(statements)
+        pythons.append(time.process_time() - start)
+        ours.append(timed("flow {\n" + statements + "return x\n}")[0])
+    assert min(ours) < 5 * min(pythons)
 
 
 HOSTILE = ["(", "{", "}", "[(", "$ ", "$\n", '"\n', '"""', "\0", "-", "not ", "a ", "a.", "agent A {\n", "train = \n", "{ ( ",
