@@ -36,8 +36,8 @@ class Objective:
         self.table = torch.tensor(rows, device=device)
         self.needs_reference = bool(self._column("kl").any())
         self.needs_entropy = bool(self._column("entropy").any())
-        regularized = (self._column("kl") + self._column("entropy")).tolist()
-        self._regularized = {name for name, value in zip(agents, regularized, strict=True) if value}
+        regularized = (self._column("kl") != 0) | (self._column("entropy") != 0)
+        self._regularized = {name for name, value in zip(agents, regularized.tolist(), strict=True) if value}
 
     def moves(self, turn: Turn) -> bool:
         """Whether the turn has a gradient: without an advantage only a KL or an entropy bonus gives it one."""
