@@ -26,6 +26,7 @@ TRAINED = {
     "lookup": ("Verifier", "Search", "Answer"),
     "arithmetic": ("Solver", "Verifier"),
 }
+NORM = "contrast: Search's gradient norm"
 ADAPTER = ("model.lora.rank=16", "model.optimizer.lr=3e-3")  # few weights want a higher rate
 
 
@@ -206,27 +207,24 @@ def write_csv(runs: Mapping[Case, Run], file: Path) -> None:
 
 
 def draw(runs: Mapping[Case, Run], file: Path) -> None:
-    """Reward on `contrast.mas` and the gradient norm of its Search, and reward on the other two."""
+    """The reward on every system with separate weights, and on `contrast.mas` the gradient norm of its Search."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 2, figsize=(10, 6.5), layout="constrained")
-    contrast = grouped(runs, "contrast", "none")
-    curves(
-        axes[0, 0], "contrast: reward", {name: [r.figures("reward") for r in group] for name, group in contrast.items()}
-    )
-    search = {name: [norms(run, "Search") for run in group] for name, group in contrast.items()}
-    curves(axes[0, 1], "contrast: Search's gradient norm", search)
-    axes[0, 1].set_yscale("log")
-    for place, system in enumerate(("lookup", "arithmetic")):
-        groups = grouped(runs, system, "none")
-        curves(
-            axes[1, place],
-            f"{system}: reward",
-            {name: [r.figures("reward") for r in group] for name, group in groups.items()},
-        )
+    panels = {}
+    for system in dict.fromkeys(case.system for case in runs):
+        found = grouped(runs, system, "none")
+        panels[f"{system}: reward"] = {n: [run.figures("reward") for run in group] for n, group in found.items()}
+        if system == "contrast":
+            panels[NORM] = {n: [norms(run, "Search") for run in group] for n, group in found.items()}
+    rows = (len(panels) + 1) // 2
+    figure, axes = pyplot.subplots(rows, 2, figsize=(10, 3.25 * rows), layout="constrained", squeeze=False)
+    for place, (title, groups) in zip(axes.flat, panels.items(), strict=False):
+        curves(place, title, groups)
+    if NORM in panels:
+        axes[0, 1].set_yscale("log")
     axes[0, 0].legend(frameon=False)
     figure.savefig(file, dpi=110)
     pyplot.close(figure)
