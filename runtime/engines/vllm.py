@@ -126,7 +126,6 @@ class VllmEngine:
                 self._adapters = _adapters(list(self._versions))
                 slots = [adapter.lora_int_id for adapter in self._adapters.values()]
                 self._engine.collective_rpc(vllm_worker.add_zero_adapters, args=(slots,))
-            torch.set_num_threads(models.useful_threads(self.parameters, threads))
         except BaseException as error:
             started.set_exception(error)
             return
@@ -295,10 +294,13 @@ def _start(model: Model, folder: str, context: int, policies: int) -> Any:
         disable_log_stats=True,
         **_lora(model, folder, policies),
     )
+    set_num_threads = torch.set_num_threads
     try:
         return LLMEngine.from_engine_args(arguments)
     except (ValueError, RuntimeError, NotImplementedError, MemoryError) as error:
         raise _refusal(model, error) from error
+    finally:
+        torch.set_num_threads = set_num_threads  # on the CPU vLLM leaves one that does nothing, for the whole process
 
 
 def _refusal(model: Model, error: BaseException) -> UserError:

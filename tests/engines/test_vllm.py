@@ -113,6 +113,13 @@ def test_new_weights_are_used_everywhere(engine, net, prompt):
     assert engine.generate(asked)[0].weights_version == 3
 
 
+def test_others_in_the_process_may_still_choose_their_threads(engine):
+    torch.set_num_threads(2)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    assert torch.get_num_threads() == 1
+
+
 def test_the_canary_shows_cached_blocks_of_old_weights(engine, net, monkeypatch):
     asked = [request(canary_prompt(engine.canary_length, engine.vocabulary, engine.context), max_tokens=CANARY_TOKENS)]
     other = models.load_model(model(**TINY, seed=7), "")
