@@ -41,11 +41,13 @@ def train(system: str, folder: Path, overrides: Sequence[str]) -> Run:
     """Train `graphs/SYSTEM.mas` with overrides into `folder`; a run that is finished there is read again.
 
     Raises:
-        RuntimeError: the command failed; the message holds what it said.
+        RuntimeError: the command failed, and the message holds what it said; or what is there is of other overrides.
     """
     words = ["train", str(ROOT / "graphs" / f"{system}.mas"), "--run", str(folder)]
     words += [word for override in overrides for word in ("--set", override)]
     clock = folder / "seconds"
+    if clock.exists() and (there := json.loads((folder / "run.json").read_text())["overrides"]) != list(overrides):
+        raise RuntimeError(f"{folder} holds a run with {there}, not {list(overrides)}: remove it")
     if not clock.exists():
         start = time.perf_counter()
         done = subprocess.run([*DRMASC, *words], capture_output=True, text=True, check=False)

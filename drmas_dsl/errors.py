@@ -26,6 +26,11 @@ class UserError(Exception):
         return type(self), (self.message, self.help)
 
 
+def first_line(error: BaseException) -> str:
+    """What an exception says first; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class CompileError(UserError):
     """A system with errors. It carries every finding and the texts that they point into, and the command line prints
     them as `drmasc check` does."""

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from runtime.evaluate import check_eval, print_results, results_record
 from runtime.evaluate import evaluate as evaluate_system
 from runtime.metrics import read_metrics
 from runtime.report import report
-from runtime.rollout.scheduler import rollout
 from runtime.team import open_team
 from runtime.trainer import train as train_system
 from runtime.transcript import print_trajectory
@@ -37,12 +37,15 @@ def train(graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str], path: 
     """Train into the run folder `path`, then show the curve and the agents."""
     _quiet()
     console = _Console()
-    if resume and runfolder.existing(path).last_checkpoint() is None:
-        raise UserError(f"{path} has no checkpoint to go on from", "leave out --resume, or name another folder")
+    folder = runfolder.existing(path) if resume else runfolder.RunFolder(path)
     with runfolder.alone(path):
-        folder = runfolder.RunFolder(path) if resume else runfolder.create(path, graph, source, overrides)
-        outcome = asyncio.run(train_system(graph, folder, console, resume))
-    steps = [line for line in read_metrics(folder.metrics) if "agents" in line] if folder.metrics.exists() else []
+        if not resume:
+            runfolder.create(path, graph, source, overrides)
+        elif folder.last_checkpoint() is None:
+            raise UserError(f"{path} has no checkpoint to go on from", "leave out --resume, or name another folder")
+        going_on = partial(runfolder.go_on, path, graph, source, overrides) if resume else None
+        outcome = asyncio.run(train_system(graph, folder, console, going_on))
+    steps = read_metrics(folder.metrics) if folder.metrics.exists() else []
     report(console, system_of(graph).name, steps, folder.path / "curve.png")
     if outcome.interrupted:
         saved = folder.last_checkpoint()
@@ -92,16 +95,7 @@ def run_one(graph: nx.MultiDiGraph, row: Mapping[str, Any], run: Path | None, ch
 
     async def work() -> Any:
         async with open_team(system, weights, learners=False) as team:
-            return await rollout(
-                graph,
-                [row],
-                step=0,
-                group_size=1,
-                seed=system.train.seed,
-                engines=team.engines,
-                tokenizers=team.tokenizers,
-                evaluation=True,
-            )
+            return await team.rollout(graph, [row], group_size=1, evaluation=True)
 
     (trajectory,) = asyncio.run(work())
     if form == "json":

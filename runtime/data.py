@@ -81,7 +81,7 @@ class QuestionSampler:
         self._sizes = [len(part) for part in parts]
         self._starts = [0, *accumulate(self._sizes)]
         self._weights = weights
-        self._turns: list[tuple[int, int]] = []  # for each question asked: its dataset, and how many it gave before
+        self._draws: list[tuple[int, int]] = []  # for each question asked: its dataset, and how many it gave before
         self._given = [0] * len(parts)
 
     def batch(self, step: int) -> list[Row]:
@@ -90,20 +90,20 @@ class QuestionSampler:
         return [self._at(place) for place in range(start, start + self._batch_size)]
 
     def _at(self, place: int) -> Row:
-        part, given = self._turn(place) if len(self._sizes) > 1 else (0, place)
+        part, given = self._draw(place) if len(self._sizes) > 1 else (0, place)
         epoch, given = divmod(given, self._sizes[part])
         seed = f"{self._seed}/{part}" if part else str(self._seed)
         return self._rows[self._starts[part] + _shuffled(self._sizes[part], seed, epoch)[given]]
 
-    def _turn(self, place: int) -> tuple[int, int]:
+    def _draw(self, place: int) -> tuple[int, int]:
         """The dataset that is furthest behind its share."""
-        while len(self._turns) <= place:
-            count = len(self._turns) + 1
+        while len(self._draws) <= place:
+            count = len(self._draws) + 1
             behind = [weight * count - given for weight, given in zip(self._weights, self._given, strict=True)]
             part = behind.index(max(behind))
-            self._turns.append((part, self._given[part]))
+            self._draws.append((part, self._given[part]))
             self._given[part] += 1
-        return self._turns[place]
+        return self._draws[place]
 
 
 @lru_cache(maxsize=32)

@@ -22,10 +22,10 @@ from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import system_of
 from drmas_dsl.graph.settings import Eval, Price, System
 from runtime.data import load_rows
+from runtime.datasets.files import Row
 from runtime.estimates import Estimate, avg_at_k, estimate, pass_at_k
 from runtime.progress import number
 from runtime.records import Trajectory
-from runtime.rollout.scheduler import rollout
 from runtime.team import Team
 
 TRAJECTORIES_AT_ONCE = 512
@@ -64,6 +64,18 @@ def check_eval(system: System) -> None:
         )
 
 
+def test_rows(system: System) -> dict[str, Sequence[Row]]:
+    """The questions of every test dataset by name.
+
+    Raises:
+        UserError: there are none, or they cannot be read.
+    """
+    if not system.task.test:
+        raise UserError(f"system {system.name} has no questions to evaluate on", "set task.test")
+    datasets = system.task.test.items()
+    return {name: load_rows(call, system.base, system.plugins)[: system.eval.limit] for name, call in datasets}
+
+
 async def evaluate(
     graph: nx.MultiDiGraph, team: Team, step: int = 0
 ) -> tuple[dict[str, DatasetResult], list[Trajectory]]:
@@ -75,23 +87,11 @@ async def evaluate(
     """
     system = system_of(graph)
     check_eval(system)
-    if not system.task.test:
-        raise UserError(f"system {system.name} has no questions to evaluate on", "set task.test")
     results, seen = {}, []
-    for name, call in system.task.test.items():
-        rows = load_rows(call, system.base, system.plugins)[: system.eval.limit]
+    for name, rows in test_rows(system).items():
         trajectories = []
         for part in _parts(rows, max(1, TRAJECTORIES_AT_ONCE // system.eval.samples)):
-            trajectories += await rollout(
-                graph,
-                part,
-                step=step,
-                group_size=system.eval.samples,
-                seed=system.train.seed,
-                engines=team.engines,
-                tokenizers=team.tokenizers,
-                evaluation=True,
-            )
+            trajectories += await team.rollout(graph, part, step=step, group_size=system.eval.samples, evaluation=True)
         results[name] = summarise(system, trajectories)
         results |= {f"{name}/{value}": summarise(system, part) for value, part in split(system, trajectories).items()}
         seen += trajectories

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from runtime.records import Trajectory, Turn
+from runtime.runfolder import writing
 
 
 def agent_metrics(agents: Sequence[str], trajectories: Sequence[Trajectory]) -> dict[str, dict[str, float]]:
@@ -64,15 +65,18 @@ class MetricsWriter:
     def __init__(self, jsonl: Path, tensorboard: Path, start: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._file = jsonl.open("a", encoding="utf-8")
+        self._folder = jsonl.parent
+        with writing(self._folder):
+            self._file = jsonl.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(tensorboard), purge_step=start + 1 if start else None)
 
     def write(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Write one step's metrics; they are on disk when this returns."""
-        self._file.write(json.dumps({"step": step, **_without_nan(metrics)}) + "\n")
-        self._file.flush()
-        for tag, value in _scalars(metrics):
-            self._board.add_scalar(tag, value, step)
+        with writing(self._folder):
+            self._file.write(json.dumps({"step": step, **_without_nan(metrics)}) + "\n")
+            self._file.flush()
+            for tag, value in _scalars(metrics):
+                self._board.add_scalar(tag, value, step)
 
     def __enter__(self) -> MetricsWriter:
         return self

@@ -20,11 +20,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from drmas_dsl.errors import UserError
+from drmas_dsl.errors import UserError, first_line
 from drmas_dsl.graph.settings import Call, Model
 
 CACHE_VARIABLE = "DRMASC_CACHE"
 TINY_CONTEXT = 4096
+REMOTE_BYTES = 3  # a token of a remote model, whose ids are bytes, about
 UNLIMITED = sys.maxsize
 _CONVERSION = 1  # raised whenever converted folders of the past must not be used again
 _SMALL = 5_000_000  # parameters
@@ -43,7 +44,7 @@ def useful_threads(parameters: int, available: int) -> int:
 
 def is_tiny(model: Model) -> bool:
     """Whether it is made up on the spot."""
-    return _is_call(model.weights, "tiny")
+    return isinstance(model.weights, Call) and model.weights.function == "tiny"
 
 
 def prepare(model: Model, base: str) -> None:
@@ -96,7 +97,7 @@ def load_folder(folder: str, name: str, dtype: Any) -> Any:
         ) from error
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UserError(
-            f"the weights of model {name!r} in {folder} cannot be loaded: {_first_line(error)}",
+            f"the weights of model {name!r} in {folder} cannot be loaded: {first_line(error)}",
             "the folder must hold a causal language model in the Hugging Face layout: config.json and *.safetensors",
         ) from error
     if missing := sorted(report["missing_keys"]):  # transformers would make them up
@@ -126,20 +127,20 @@ def load_tokenizer(model: Model, base: str) -> Any:
         return _tokenizer_class(folder).from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"the tokenizer of model {model.name!r} in {folder} cannot be loaded: {_first_line(error)}",
+            f"the tokenizer of model {model.name!r} in {folder} cannot be loaded: {first_line(error)}",
             "put tokenizer.json and tokenizer_config.json beside the weights",
         ) from error
 
 
 def context_length(model: Model, base: str) -> int:
-    """Longest prompt and response together, in tokens: `context` where set, else the model's own. For a remote model, in
-    bytes, at 3 a token; unlimited where `context` is not set, since its server is the judge.
+    """Longest prompt and response together, in tokens: `context` where set, else the model's own. A remote model without it is
+    unlimited, since its server is the judge.
 
     Raises:
         UserError: `context` is more than the model was built for.
     """
     if is_remote(model):
-        return 3 * model.context if model.context else UNLIMITED
+        return model.context or UNLIMITED
     if is_tiny(model):
         return model.context or TINY_CONTEXT
     config = _read_config(weights_folder(model, base), model.name)
@@ -198,14 +199,6 @@ def cache_folder() -> Path:
     return parent / "drmasc"
 
 
-def _is_call(weights: Any, function: str) -> bool:
-    return isinstance(weights, Call) and weights.function == function
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
 def _quiet() -> None:
     """Progress bars and advice of the libraries below would stand between the user and our own output."""
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
@@ -261,7 +254,7 @@ def _hub_folder(name: str, model: str) -> str:
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
             f"the weights {name!r} of model {model!r} are not on this machine and the hub did not give them: "
-            f"{_first_line(error)}",
+            f"{first_line(error)}",
             "check the name and the network (HF_TOKEN for gated models), or name a local folder: "
             f'`--set {model}.weights="./folder"`',
         ) from error
@@ -351,7 +344,7 @@ def _convert(file: Path, folder: str) -> None:
             tokenizer = AutoTokenizer.from_pretrained(file.parent, **where)
             model = AutoModelForCausalLM.from_pretrained(file.parent, **exact, **where)
     except (OSError, ValueError, KeyError, NotImplementedError) as error:
-        raise UserError(f"{file} cannot be converted: {_first_line(error)}", "take another GGUF file") from error
+        raise UserError(f"{file} cannot be converted: {first_line(error)}", "take another GGUF file") from error
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -6,9 +6,9 @@ It shows metrics and computes none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -26,10 +26,7 @@ COLUMNS = (
 )
 
 
-class Show(Protocol):
-    """Takes the metrics of every step."""
-
-    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None: ...
+Show = Callable[[int, Mapping[str, Any]], None]  # takes a step's number and metrics
 
 
 @contextmanager

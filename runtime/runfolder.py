@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import re
+import reprlib
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -120,14 +121,19 @@ class RunFolder:
     def forget_after(self, step: int) -> None:
         """Drop the metrics and trajectories of later steps, which are about to be made again: a run that was killed has
         gone further than its checkpoint, and may have left half a line."""
-        if self.metrics.is_file():
-            lines = [
-                line for line in self.metrics.read_text("utf-8").splitlines() if (_step_of(line) or step + 1) <= step
-            ]
-            self.metrics.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        for file in (self.path / "rollouts").glob("step-*.jsonl"):
-            if file > self.rollouts(step):
-                file.unlink()
+        with writing(self.path):
+            if self.metrics.is_file():
+                lines = self.metrics.read_text("utf-8").splitlines()
+                kept = [line for line in lines if (_step_of(line) or step + 1) <= step]
+                self.metrics.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            for file in (self.path / "rollouts").glob("step-*.jsonl"):
+                if file > self.rollouts(step):
+                    file.unlink()
+
+    def write_rollouts(self, step: int, trajectories: Iterable[Trajectory]) -> None:
+        """Write the trajectories of a step."""
+        with writing(self.path):
+            write_trajectories(self.rollouts(step), trajectories)
 
 
 def _step_of(line: str) -> int | None:
@@ -163,6 +169,9 @@ def alone(path: Path) -> Iterator[None]:
             raise UserError(f"another `drmasc train` is at work in {path}", "name another one with --run") from error
         except OSError:  # a file system without locks
             pass
+        for old in (path / "checkpoints").glob("*.old"):  # of a run that was killed as it put another in its place
+            if not (checkpoint := old.with_suffix("")).exists():
+                old.rename(checkpoint)
         yield
     finally:
         os.close(opened)
@@ -199,8 +208,44 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _describe(path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str]) -> None:
-    if source.suffix == ".mas":
+def go_on(path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str], step: int) -> list[str]:
+    """Write into the folder of a run what is run after `step`; what was run until then stays in `run.json`, under `earlier`.
+    Returns what is set otherwise than before, as paths of `graph.json` with their values.
+
+    Raises:
+        UserError: the folder cannot be written to.
+    """
+    with writing(path):
+        before, graphs = _json(path / "run.json"), [_json(path / "graph.json")]
+        earlier = [*before.pop("earlier", []), {**before, "until_step": step}]
+        _describe(path, graph, source, overrides, {"earlier": earlier})
+        graphs.append(_json(path / "graph.json"))
+    flows = [(graph.get("nodes"), graph.get("edges")) for graph in graphs]
+    settings = [graph.get("graph", {}).get("system") for graph in graphs]
+    return [*_changes(*settings), *(["the flow"] if flows[0] != flows[1] else [])]
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where there is none, or half of one."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _changes(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):
+            yield from _changes(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif old != new:
+        yield f"{path} = {reprlib.repr(new)} (was {reprlib.repr(old)})"
+
+
+def _describe(
+    path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Sequence[str], more: Mapping[str, Any] | None = None
+) -> None:
+    if source.suffix == ".mas" and source.resolve() != (path / "system.mas").resolve():
         shutil.copyfile(source, path / "system.mas")
     (path / "graph.json").write_text(to_json(graph, str(path.resolve())), encoding="utf-8")
     about = {
@@ -210,6 +255,7 @@ def _describe(path: Path, graph: nx.MultiDiGraph, source: Path, overrides: Seque
         "overrides": list(overrides),
         "python": platform.python_version(),
         "versions": _versions(),
+        **(more or {}),
     }
     (path / "run.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 

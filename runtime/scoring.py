@@ -23,12 +23,13 @@ from runtime.records import ToolCall, Trajectory, Turn
 @dataclass(frozen=True, slots=True)
 class Step:
     """A step's trajectories, their turns with scores and advantages; `turns` are those to train, in order, and
-    `informative` the groups with an advantage among them."""
+    `informative` the groups whose members differ (a turn without company says nothing about that). `seconds` is what rolling out took."""
 
     trajectories: tuple[Trajectory, ...]
     turns: tuple[Turn, ...]
     informative: frozenset[Group]
     statistics: Mapping[str, AgentStatistics]
+    seconds: float = math.nan
 
 
 def score(system: System, trajectories: Sequence[Trajectory]) -> Step:
@@ -37,8 +38,7 @@ def score(system: System, trajectories: Sequence[Trajectory]) -> Step:
     Turns of frozen agents get a score and are in no statistic. An algorithm that resamples trains informative groups only.
     """
     algorithm = from_call(system.train.algorithm)
-    frozen = {agent for policy in system.policies.values() if policy.frozen for agent in policy.agents}
-    frozen |= {name for name, agent in system.agents.items() if agent.frozen}
+    frozen = {name for name, agent in system.agents.items() if agent.frozen}
     done = [trajectory for trajectory in trajectories if trajectory.failed is None]
     shrunk = {(trajectory.step, trajectory.question) for trajectory in trajectories if trajectory.failed is not None}
     scored = [
@@ -47,7 +47,8 @@ def score(system: System, trajectories: Sequence[Trajectory]) -> Step:
         for turn in trajectory.turns
     ]
     turns, statistics = assign(scored, system.train, frozen, shrunk)
-    silent = uninformative(turns)
+    judged = assign(scored, dataclasses.replace(system.train, lone="drop"), frozen, shrunk)[0]
+    silent = uninformative(judged)
     informative = frozenset((turn.step, turn.question) for turn in turns) - silent
     trained = [turn for turn in turns if turn.agent not in frozen]
     if algorithm.resample:
@@ -61,7 +62,7 @@ def _score(system: System, algorithm: Algorithm, trajectory: Trajectory, turn: T
     if not turn.valid:
         value -= agent.penalty
     if algorithm.overlong is not None:
-        value -= algorithm.overlong.punish(len(turn.response_ids), agent.sampling.max_tokens)
+        value -= algorithm.overlong.punish(turn.tokens[1], agent.sampling.max_tokens)
     return value
 
 
@@ -83,10 +84,11 @@ def _with_turns(trajectories: Sequence[Trajectory], turns: Sequence[Turn]) -> tu
 def step_metrics(
     system: System, step: Step, policies: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float]
 ) -> dict[str, Any]:
-    """All figures of a step, as `metrics.jsonl` holds them. `seconds` are those of rollout, learn and sync."""
+    """All figures of a step, as `metrics.jsonl` holds them. `seconds` are those for which the outer loop was at rollout, learn,
+    wait and sync: a rollout that ran ahead took longer than the loop was at it."""
     done = [trajectory for trajectory in step.trajectories if trajectory.failed is None]
     count = max(1, len(done))
-    generated = sum(len(turn.response_ids) for trajectory in step.trajectories for turn in trajectory.turns)
+    generated = sum(turn.tokens[1] for trajectory in step.trajectories for turn in trajectory.turns)
     trained = sum(len(turn.prompt_ids) + len(turn.response_ids) for turn in step.turns)
     agents = agent_metrics(list(system.agents), step.trajectories)
     return {
@@ -97,7 +99,7 @@ def step_metrics(
         "informative_groups": len(step.informative),
         "seconds": {**seconds, "step": sum(seconds.values())},
         "tokens_per_second": {
-            "rollout": generated / seconds["rollout"] if seconds["rollout"] else math.nan,
+            "rollout": generated / step.seconds if step.seconds else math.nan,
             "learn": trained / seconds["learn"] if seconds["learn"] else math.nan,
         },
         "agents": {

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
+
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Policy, System
 from runtime.cluster.cluster import cluster
@@ -23,7 +25,8 @@ from runtime.cluster.support import require_supported
 from runtime.engines.openai import OpenAIEngine
 from runtime.learning.updates import UpdateMetrics
 from runtime.models import load_tokenizer
-from runtime.records import Turn
+from runtime.records import Trajectory, Turn
+from runtime.rollout.scheduler import rollout
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,27 @@ class Team:
     def engines(self) -> Mapping[str, RemoteEngine | OpenAIEngine]:
         """Who generates."""
         return self.crew.engines
+
+    async def rollout(
+        self,
+        graph: nx.MultiDiGraph,
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        group_size: int,
+        step: int = 0,
+        evaluation: bool = False,
+    ) -> list[Trajectory]:
+        """See `rollout.scheduler`."""
+        return await rollout(
+            graph,
+            rows,
+            step=step,
+            group_size=group_size,
+            seed=self.system.train.seed,
+            engines=self.engines,
+            tokenizers=self.tokenizers,
+            evaluation=evaluation,
+        )
 
     async def update(self, turns: Sequence[Turn]) -> dict[str, UpdateMetrics]:
         """Update every trained policy from its turns, all at once; a policy without turns makes no step."""
@@ -82,9 +106,11 @@ class Team:
         Raises:
             UserError: they do not fit.
         """
-        trained = _trained(self.system)
-        await asyncio.gather(*(learner.load(checkpoint / name) for name, learner in self.crew.learners.items()))
-        await asyncio.gather(*(self.crew.load(policy, checkpoint / policy.name) for policy in trained))
+        learners = self.crew.learners
+        versions = await asyncio.gather(*(learner.load(checkpoint / name) for name, learner in learners.items()))
+        await self.sync(dict(zip(learners, versions, strict=True)))
+        served = [policy for policy in _trained(self.system) if policy.name not in learners]
+        await asyncio.gather(*(self.crew.load(policy, checkpoint / policy.name) for policy in served))
 
 
 def _trained(system: System) -> list[Policy]:

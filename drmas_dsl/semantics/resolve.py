@@ -104,7 +104,7 @@ def _checked(program: Program, overrides: Sequence[str], context: Context) -> Ch
     pools = pools_of(sections.get("resources", empty), models, agents, context)
 
     reads = _check_prompts(prompts, scope, program, report)
-    _check_training(models, agents, entities, train, sections.get("train", empty), context)
+    _check_training(models, agents, entities, train, sections.get("train", empty), task_node, context)
     _check_agent_rewards(task_node, agents, report)
 
     if program.system is None:
@@ -199,6 +199,7 @@ def _check_training(
     entities: Mapping[str, Entity],
     train: Train,
     node: Node,
+    task: Node,
     context: Context,
 ) -> None:
     for model in models.values():
@@ -206,7 +207,7 @@ def _check_training(
     for agent in agents.values():
         if agent.model in models:
             check_agent(agent, entities[agent.name], models[agent.model], entities[agent.model], context)
-    check_train(train, node, context)
+    check_train(train, node, task, context)
     algorithm = node.settings.get("algorithm")
     check_aggregate(train, algorithm.value.span if algorithm else None, entities, context)
 

@@ -196,8 +196,8 @@ def _check_sampling(agent: Agent, entity: Entity, context: Context) -> None:
 # Findings about the training loop
 
 
-def check_train(train: Train, node: Node, context: Context) -> None:
-    """Settings that the algorithm does not honour, and groups of one."""
+def check_train(train: Train, node: Node, task: Node, context: Context) -> None:
+    """Settings that the algorithm does not honour or that nothing would come of, and groups of one."""
     signature = FUNCTIONS.get(("algorithm", train.algorithm.function))
     honours = signature.honours if signature is not None else ()
     group = node.settings.get("group_size")
@@ -211,6 +211,22 @@ def check_train(train: Train, node: Node, context: Context) -> None:
             message = f"`{train.algorithm.function}` does not divide by a deviation, `normalize` names one"
             help = Help("choose by the mean: `agent`, `trajectory`, `turn`, or `stats(mean = …, std = none)`")
             context.report.add("E0603", message, normalize.value.span, help=help)
+    algorithm = node.settings.get("algorithm")
+    if (
+        algorithm is not None
+        and isinstance(algorithm.value, ast.Call)
+        and train.algorithm.args.get("overlong_buffer") == 0
+    ):
+        for argument in algorithm.value.arguments:
+            if argument.name is not None and argument.name.name == "overlong_penalty":
+                help = Help(
+                    "set `overlong_buffer` to the number of tokens in which it grows, or leave `overlong_penalty` away"
+                )
+                context.report.add("E0607", "`overlong_penalty` needs an `overlong_buffer`", argument.span, help=help)
+    evaluated = node.settings.get("eval_every")
+    if evaluated is not None and train.eval_every and "test" not in {*task.settings, *task.blocks}:
+        help = Help("set `task.test`, or leave `eval_every` away")
+        context.report.add("E0607", "`eval_every` needs questions to evaluate on", evaluated.name.span, help=help)
 
 
 def check_aggregate(train: Train, algorithm: Span | None, entities: Mapping[str, Entity], context: Context) -> None:

@@ -45,11 +45,6 @@ def policy_text(policy: Policy, system: System) -> str:
     return f"{how}, frozen" if policy.frozen else how
 
 
-def is_trained(agent: Agent, system: System) -> bool:
-    """Whether the agent's turns train its policy."""
-    return not (agent.frozen or system.policies[agent.policy].frozen)
-
-
 def output_text(output: Output) -> str:
     """An output with what it can be: `verdict: approve | reject`."""
     return f"{output.name}: {' | '.join(output.choices)}" if output.choices else output.name
@@ -67,7 +62,7 @@ def hyper_parameters(agent: Agent, system: System) -> list[tuple[str, str]]:
     """The settings of an agent and of its policy that matter: the usual ones, and those that differ from their defaults."""
     policy = system.policies[agent.policy]
     found = list(_settings(agent.sampling))
-    if is_trained(agent, system):
+    if not agent.frozen:
         found += _settings(policy.optimizer)
         found += [(f"loss.{name}", value) for name, value in _settings(agent.loss)]
         found += [("penalty", value_text(agent.penalty))]

@@ -16,7 +16,6 @@ from drmas_dsl.graph.wording import call_text, node_text, text_of
 from drmas_dsl.views.captions import (
     agents_of,
     hyper_parameters,
-    is_trained,
     output_text,
     policies_of,
     policy_text,
@@ -132,7 +131,7 @@ def _step(look: _Look, node: str) -> str:
     lines += [f'<font point-size="10">{escape(output_text(output))}</font>' for output in agent.outputs]
     if look.settings:
         lines += [_small(escape(f"{name} = {value}")) for name, value in hyper_parameters(agent, look.system)]
-    style = "rounded,filled" if is_trained(agent, look.system) else "rounded,filled,dashed"
+    style = "rounded,filled,dashed" if agent.frozen else "rounded,filled"
     return f'{node} [label=<{"<br/>".join(lines)}>, style="{style}", fillcolor="{fill}", color="{line}", penwidth=1.6]'
 
 

@@ -13,7 +13,6 @@ from drmas_dsl.graph.wording import call_text, node_text, text_of
 from drmas_dsl.views.captions import (
     agents_of,
     hyper_parameters,
-    is_trained,
     output_text,
     policies_of,
     policy_text,
@@ -93,7 +92,7 @@ def _step(graph: nx.MultiDiGraph, system: System, names: Mapping[str, str], node
     agent = system.agents[data["agent"]]
     lines = [agent.name, *(output_text(output) for output in agent.outputs)]
     lines += [f"{name} = {value}" for name, value in hyper_parameters(agent, system)] if settings else []
-    frozen = "" if is_trained(agent, system) else "Frozen"
+    frozen = "Frozen" if agent.frozen else ""
     return f"{node}({_label(*lines)}):::{names[agent.policy]}{frozen}"
 
 
@@ -125,7 +124,7 @@ def _legend(graph: nx.MultiDiGraph, system: System, names: Mapping[str, str]) ->
     yield "end"
     yield f"style legend fill:none,stroke:{QUIET}"
     for agent in agents_of(graph, system):
-        if not is_trained(agent, system):
+        if agent.frozen:
             fill, line = palette[agent.policy]
             yield f"classDef {names[agent.policy]}Frozen fill:{fill},stroke:{line},color:{INK},stroke-dasharray:4"
     for key, name in names.items():

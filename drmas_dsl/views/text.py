@@ -12,7 +12,6 @@ from drmas_dsl.graph.wording import call_text, node_text, text_of
 from drmas_dsl.views.captions import (
     agents_of,
     hyper_parameters,
-    is_trained,
     output_text,
     policies_of,
     policy_text,
@@ -53,9 +52,7 @@ def _policies(graph: nx.MultiDiGraph, system: System) -> Iterator[str]:
     called = agents_of(graph, system)
     for policy in policies:
         agents = [agent for agent in called if agent.policy == policy.name]
-        names = ", ".join(
-            agent.name if is_trained(agent, system) else f"{agent.name} (not trained)" for agent in agents
-        )
+        names = ", ".join(f"{agent.name} (not trained)" if agent.frozen else agent.name for agent in agents)
         who = "" if [policy.name] == [agent.name for agent in agents] else f"  for {names}"
         engine = call_text(system.models[policy.model].engine)
         yield f"  {policy.name:{width}}  {policy_text(policy, system)}{who}, on {engine}"

@@ -161,9 +161,10 @@ class HostedLearner:
         """See `Learner.save`."""
         self._learner.save(folder)
 
-    def load(self, folder: str) -> None:
-        """See `Learner.load`."""
+    def load(self, folder: str) -> int:
+        """See `Learner.load`; the version of the weights."""
         self._learner.load(folder)
+        return self._learner.version
 
 
 def _built(threads: int, build: Callable[..., Member], *args: Any) -> Member:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from drmas_dsl.errors import UserError
+from drmas_dsl.errors import UserError, first_line
 from drmas_dsl.graph.settings import System
 from runtime.cluster.support import require_gpus
 from runtime.models import is_remote
@@ -28,7 +28,7 @@ _PACKAGES = str(Path(__file__).parents[2])  # where `runtime` and `drmas_dsl` ar
 _LONGEST = 40  # characters of a temp folder: Ray puts sockets 60 deeper, and the system allows 107
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # silences a warning of change; actors without GPU see none by our choice
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # actors without a GPU see none; saying so silences a warning of change
     "RAY_DISABLE_DASHBOARD_LOG_INFO": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -86,7 +86,7 @@ def _joined(ray: Any, address: str) -> Iterator[Cluster]:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
-            f"no Ray answers at {address}: {str(error).splitlines()[0]}",
+            f"no Ray answers at {address}: {first_line(error)}",
             "check the address, or unset RAY_ADDRESS to run on this machine alone",
         ) from error
     try:
@@ -117,7 +117,7 @@ def _start(ray: Any, folder: str, cpus: int | None) -> None:
         ray.init(num_cpus=cpus, _temp_dir=folder, _node_ip_address="127.0.0.1", **quiet)
     except Exception as error:  # Ray knows no closer word for "it took too long"
         raise UserError(
-            f"Ray did not start on this machine: {str(error).splitlines()[0]}",
+            f"Ray did not start on this machine: {first_line(error)}",
             "try again when the machine is less busy, or join a Ray that runs with RAY_ADDRESS",
         ) from error
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from drmas_dsl.errors import first_line
 from drmas_dsl.graph.settings import Model
 from runtime.cluster.failures import EngineLost, TooSlow, WorkerLost
 from runtime.cluster.stations import Handle
@@ -125,17 +126,17 @@ class RemoteEngine:
             raise lost
         replica.revival = asyncio.create_task(self._revive(replica, lost))
 
-    async def _revive(self, replica: Replica, lost: WorkerLost) -> None:
+    async def _revive(self, replica: Replica, lost: Exception) -> None:
         while True:
             replica.losses += 1
             if replica.losses > RESTARTS:
-                raise EngineLost(f"{lost.message} ({RESTARTS} restarts did not help)", lost.help)
+                raise EngineLost(f"{first_line(lost)} ({RESTARTS} restarts did not help)", getattr(lost, "help", ""))
             self.restarts += 1
             try:
                 await replica.handle.station.restart()
                 for policy in replica.serves:
                     await self._restore(policy, replica)
-            except WorkerLost as again:
+            except Exception as again:  # it dies again, does not come up in time, or is refused what it had
                 lost = again
             else:
                 replica.revival = None

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from drmas_dsl.errors import UserError
+from runtime.engines.protocol import EngineBroken
 
 T = TypeVar("T")
 
@@ -31,6 +32,10 @@ def unwrap(error: BaseException) -> BaseException:
     """What a worker raised, in place of Ray's wrapper around it; a `WorkerLost` where it died; else the error itself."""
     from ray import exceptions
 
+    if isinstance(error, exceptions.RayTaskError) and isinstance(error.cause, EngineBroken):
+        return WorkerLost(
+            f"an engine broke: {error.cause}", "if it is out of memory, lower `max_batch` or `gpu_memory`"
+        )
     if isinstance(error, exceptions.RayTaskError):
         return error.cause if isinstance(error.cause, BaseException) else error
     if isinstance(error, exceptions.RayActorError | exceptions.WorkerCrashedError | exceptions.NodeDiedError):

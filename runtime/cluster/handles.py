@@ -6,8 +6,9 @@ Nothing here or below is known to the outer loop but plain values: what a worker
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,13 @@ class Actors:
         self._policies = system.policies
         self._folders: dict[str, tuple[str, int]] = {}  # what policies without a learner serve
 
-    @property
-    def losses(self) -> dict[str, int]:
-        """Requests that were asked again and engines that were started again, since the start."""
+    def lost(self) -> dict[str, int]:
+        """Requests that were asked again and engines that were started again, since this was last asked."""
         engines = [engine for engine in self.engines.values() if isinstance(engine, RemoteEngine)]
-        return {name: sum(getattr(engine, name) for engine in engines) for name in ("retried", "restarts")}
+        counts = {name: sum(getattr(engine, name) for engine in engines) for name in ("retried", "restarts")}
+        for engine in engines:
+            engine.retried = engine.restarts = 0
+        return counts
 
     async def sleep(self) -> None:
         """Let the engines that are to sleep give the devices that they share with learners to these."""
@@ -87,19 +90,21 @@ class Actors:
         """
         # A reference goes round: the weights pass from one worker to the others without touching the driver.
         weights = await self.learners[policy].weights()
-        replicas = self._engine(policy).replicas[policy]
-        return max(await asyncio.gather(*(self._load(policy, replica, weights) for replica in replicas)))
+        engine = self._engine(policy)
+        loads = [self._load(policy, partial(engine.ask, replica), weights) for replica in engine.replicas[policy]]
+        return max(await asyncio.gather(*loads))
 
-    async def _load(self, policy: str, replica: Replica, weights: Any) -> float:
-        engine, learner = self._engine(policy), self.learners[policy]
-        request, completion = await engine.ask(replica, "load_weights", policy, weights)
+    async def _load(self, policy: str, ask: Callable[..., Awaitable[Any]], weights: Any) -> float:
+        """Put weights into an engine, which is asked by `ask`; the canary's gap."""
+        learner = self.learners[policy]
+        request, completion = await ask("load_weights", policy, weights)
         (theirs,) = await learner.logprobs([_canary_turn(learner.policy, request, completion)])
-        return compare(policy, completion.logprobs, theirs, TOLERANCE[engine.model.dtype])
+        return compare(policy, completion.logprobs, theirs, TOLERANCE[self._engine(policy).model.dtype])
 
     async def _restore(self, policy: str, replica: Replica) -> None:
         """Bring a policy's current weights to a member that has those of the start."""
         if policy in self.learners:
-            await replica.handle.ask("load_weights", policy, await self.learners[policy].weights())
+            await self._load(policy, replica.handle.ask, await self.learners[policy].weights())
         elif policy in self._folders:
             await replica.handle.ask("load_folder", policy, *self._folders[policy])
 

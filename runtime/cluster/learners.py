@@ -44,9 +44,10 @@ class RemoteLearner:
         """See `Learner.save`."""
         await self._ask("save", str(folder))
 
-    async def load(self, folder: Path) -> None:
-        """See `Learner.load`."""
-        await self._ask("load", str(folder))
+    async def load(self, folder: Path) -> int:
+        """See `Learner.load`; the version of the weights."""
+        version: int = await self._ask("load", str(folder))
+        return version
 
     async def _ask(self, method: str, *args: Any) -> Any:
         async with self._order:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from drmas_dsl.errors import UserError
 from drmas_dsl.graph.settings import Pool, System
@@ -116,7 +117,7 @@ def _seats(system: System, members: Sequence[Member], pool: Pool, cpus: float, g
     """Of one pool. Members go round the workers in order, so that its engines are spread first, then its learners."""
     if pool.name:  # without `resources`, whatever is there
         gpus = float(pool.gpus)
-    alone = [m for m in members if gpus or m.ranks > 1 or (m.serves and _is_vllm(system, m.model))]
+    alone = _alternating([m for m in members if gpus or m.ranks > 1 or (m.serves and _is_vllm(system, m.model))])
     others = [member for member in members if member not in alone]
     count = min(len(others), max(1, int(cpus) - len(alone)))
     groups = [(member,) for member in alone] + [tuple(others[place::count]) for place in range(count)]
@@ -134,6 +135,12 @@ def _seats(system: System, members: Sequence[Member], pool: Pool, cpus: float, g
         Seat(group, _part(cpus, len(groups)), float(own or part), threads, pool.name, pool.memory)
         for group, own in zip(groups, whole, strict=True)
     ]
+
+
+def _alternating(members: Sequence[Member]) -> list[Member]:
+    """Engines and learners in turn: Ray fills one device after the other, and one of each kind use it in turn."""
+    kinds = [[member for member in members if bool(member.learns) == learns] for learns in (False, True)]
+    return [member for pair in zip_longest(*kinds) for member in pair if member is not None]
 
 
 def _whole(system: System, member: Member) -> int:

@@ -73,19 +73,14 @@ class Handle:
     station: Station
     name: str
 
-    def send(self, method: str, *args: Any) -> Any:
-        """A Ray reference to what the method will give; references among `args` arrive as their values."""
-        return self.station.worker.call.remote(self.name, method, *args)
-
     async def ask(self, method: str, *args: Any, seconds: float = ANSWER_SECONDS) -> Any:
-        """What the method gives.
+        """What the method gives; Ray's references among `args` arrive as their values.
 
         Raises:
             TooSlow: it takes longer than `seconds`.
         """
-        return await in_time(
-            received(self.send(method, *args)), seconds, f"no answer to `{method}` from the {self.name}"
-        )
+        answer = received(self.station.worker.call.remote(self.name, method, *args))
+        return await in_time(answer, seconds, f"no answer to `{method}` from the {self.name}")
 
 
 @asynccontextmanager
@@ -116,7 +111,8 @@ async def stations(system: System, found: Cluster, learners: bool) -> AsyncItera
 
 
 async def _open(taken: Sequence[Station]) -> None:
-    """Build all members at once, after the first ranks have said where they are to be met."""
+    """Build all members, after the first ranks have said where they are to be met: at once, but for engines on a part of a
+    GPU. These come first, one after the other, because vLLM measures what its GPU has left while it starts."""
     first = {
         member.learns: station.worker.address.remote()
         for station in taken
@@ -124,7 +120,10 @@ async def _open(taken: Sequence[Station]) -> None:
         if member.ranks > 1 and member.number == 0
     }
     addresses = dict(zip(first, await asyncio.gather(*map(received, first.values())), strict=True))
-    await asyncio.gather(*(station.open(addresses) for station in taken))
+    sharing = [station for station in taken if 0 < station.seat.gpus < 1 and not station.seat.members[0].learns]
+    for station in sharing:
+        await station.open(addresses)
+    await asyncio.gather(*(station.open(addresses) for station in taken if station not in sharing))
 
 
 async def _placed(pool: str, parts: Sequence[Seat]) -> Any:

@@ -21,10 +21,10 @@ ENGINES = {
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 
 
-def require_supported(system: System, address: str | None = None) -> None:
+def require_supported(system: System) -> None:
     """Refuse what cannot run here, and bring the weights here that have to be downloaded or converted (once).
 
-    GPUs are counted only where no other cluster (`address`, RAY_ADDRESS) has them.
+    GPUs are counted only where no other cluster (RAY_ADDRESS) has them.
 
     Raises:
         UserError: with what is missing and what to use in its place.
@@ -33,21 +33,21 @@ def require_supported(system: System, address: str | None = None) -> None:
         _require_packages(("ray", "torch", "transformers"), "what runs models", "drmasc[train]")
     for model in system.models.values():
         _require_engine(model)
-    _require_turns(system)
+    _require_no_overlap(system)
     for pool in system.pools.values():
         if pool.memory is not None and not pool.gpus:
             raise UserError(
                 f"pool {pool.name!r} has no GPUs, whose `memory` could be checked",
                 "set `gpus`, or leave `memory` out",
             )
-    if not (address or os.environ.get("RAY_ADDRESS")):
+    if not os.environ.get("RAY_ADDRESS"):
         require_gpus(system, gpus_here())
-        _require_memory_of_gpus(system, gpus_here())
+        _require_gpu_to_offload(system, gpus_here())
     for model in system.models.values():
         prepare(model, system.base)
 
 
-def _require_turns(system: System) -> None:
+def _require_no_overlap(system: System) -> None:
     """Engines that sleep while the learners update cannot roll out meanwhile."""
     for model in system.models.values():
         if model.engine.args.get("sleep", False) and system.train.staleness:
@@ -73,7 +73,7 @@ def require_gpus(system: System, there: int) -> None:
         )
 
 
-def _require_memory_of_gpus(system: System, there: int) -> None:
+def _require_gpu_to_offload(system: System, there: int) -> None:
     for model in system.models.values():
         if model.learner.offload and not there:
             raise UserError(

@@ -1,7 +1,7 @@
 """What every engine takes and gives.
 
-An engine is an object (inside a Ray actor) that serves the policies of one model. It never sees text: token ids in, token ids
-and log-probabilities out.
+An engine serves the policies of one model, inside a Ray actor. It never sees text: token ids in, token ids and
+log-probabilities out. Remote models (`engines.openai`) have the same requests and completions, and live in the driver.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ class Completion:
     finish: Literal["stop", "length"]
     weights_version: int
     usage: tuple[int, int] | None = None
+
+
+class EngineBroken(Exception):
+    """The engine is in no state to go on: another one has to take its place."""
 
 
 class Engine(Protocol):

@@ -23,11 +23,11 @@ from typing import Any, get_args
 
 import torch
 
-from drmas_dsl.errors import UserError
+from drmas_dsl.errors import UserError, first_line
 from drmas_dsl.graph.settings import Model, Sampling
 from runtime import models
 from runtime.engines import vllm_worker
-from runtime.engines.protocol import Completion, Request, require_gpu_to_sleep, takes_adapters
+from runtime.engines.protocol import Completion, EngineBroken, Request, require_gpu_to_sleep, takes_adapters
 
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -107,8 +107,8 @@ class VllmEngine:
         """One token. What vLLM has no kernels for it says only now, and in the words of its kernels."""
         try:
             self._leave(Request(policy, (0,), Sampling(max_tokens=1), seed=0, order=(0, 0, 0))).result()
-        except RuntimeError as error:
-            raise _refusal(model, error) from error
+        except EngineBroken as error:
+            raise _refusal(model, error.__cause__ or error) from error
 
     def _leave(self, what: Request | Callable[[], None]) -> Future[Any]:
         answer: Future[Any] = Future()
@@ -134,7 +134,7 @@ class VllmEngine:
 
     def _run(self) -> None:
         """Serve in the order of arrival, for ever; a job waits until nothing is under way, and what came later for the job.
-        After a step that failed the engine is in no state to go on: everybody gets the error."""
+        After a step that failed the engine is broken, and everybody is told so."""
         pending: deque[_Waiting] = deque()
         under_way: dict[str, _Waiting] = {}
         numbers = itertools.count()
@@ -152,10 +152,12 @@ class VllmEngine:
                     _do(pending.popleft())
                 patience = PATIENCE * (time.perf_counter() - start)
         except BaseException as error:
+            broken = EngineBroken(f"{type(error).__name__}: {first_line(error)}")
+            broken.__cause__ = error
             for waiting in (*under_way.values(), *pending):
-                waiting.answer.set_exception(error)
+                waiting.answer.set_exception(broken)
             while True:
-                self._inbox.get().answer.set_exception(error)
+                self._inbox.get().answer.set_exception(broken)
 
     def _arrived(self, pending: deque[_Waiting], block: bool) -> None:
         if block:
@@ -297,7 +299,7 @@ def _start(model: Model, folder: str, context: int, policies: int) -> Any:
     set_num_threads = torch.set_num_threads
     try:
         return LLMEngine.from_engine_args(arguments)
-    except (ValueError, RuntimeError, NotImplementedError, MemoryError) as error:
+    except (ValueError, RuntimeError, NotImplementedError, MemoryError, AssertionError) as error:
         raise _refusal(model, error) from error
     finally:
         torch.set_num_threads = set_num_threads  # on the CPU vLLM leaves one that does nothing, for the whole process
@@ -306,7 +308,7 @@ def _start(model: Model, folder: str, context: int, policies: int) -> Any:
 def _refusal(model: Model, error: BaseException) -> UserError:
     from pydantic import ValidationError  # whose first line says only that there is one
 
-    says = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error).strip().splitlines()[0]
+    says = error.errors()[0]["msg"] if isinstance(error, ValidationError) else first_line(error)
     return UserError(
         f"vLLM cannot serve model {model.name!r}: {says.removeprefix('Value error, ')}",
         f"try `--set {model.name}.engine=hf`, a smaller `context`, or other settings of `vllm(…)`",

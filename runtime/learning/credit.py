@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def scored(
     frozen: Collection[str] = (),
     shrunk: Collection[Group] = (),
 ) -> tuple[Scored, list[str]]:
-    """The turns as arrays, and the agents' names by their codes. `frozen` agents are in no statistic; `shrunk` groups
+    """Columns of turns as arrays, and the agents' names by their codes. `frozen` agents are in no statistic; `shrunk` groups
     lost trajectories to failures."""
     groups = list(zip(steps, questions, strict=True))
     agent_codes, names = _codes(agents)
@@ -54,6 +54,15 @@ def estimate(turns: Scored, train: Train) -> Floats:
     return from_call(train.algorithm).estimate(turns, normalization(train.normalize), train.lone)
 
 
+def credit(
+    train: Train, frozen: Collection[str], shrunk: Collection[Group], **columns: Any
+) -> tuple[list[float], dict[str, AgentStatistics]]:
+    """The advantages of turns whose `columns` are those of `scored`, in order, and the statistics of every agent that trains."""
+    turns, names = scored(**columns, frozen=frozen, shrunk=shrunk)
+    statistics = zip(names, agent_statistics(turns), strict=True)
+    return estimate(turns, train).tolist(), {name: figures for name, figures in statistics if name not in frozen}
+
+
 def assign(
     turns: Sequence[Turn], train: Train, frozen: Collection[str] = (), shrunk: Collection[Group] = ()
 ) -> tuple[list[Turn], dict[str, AgentStatistics]]:
@@ -61,21 +70,18 @@ def assign(
 
     The turns are those of trajectories that did not fail, all with a score.
     """
-    arrays, names = scored(
+    advantages, statistics = credit(
+        train,
+        frozen,
+        shrunk,
         steps=[turn.step for turn in turns],
         questions=[turn.question for turn in turns],
         trajectories=[turn.trajectory for turn in turns],
         agents=[turn.agent for turn in turns],
         scores=[_score(turn) for turn in turns],
-        frozen=frozen,
-        shrunk=shrunk,
     )
-    advantages = estimate(arrays, train).tolist()
-    figures = dict(zip(names, agent_statistics(arrays), strict=True))
-    with_advantages = [
-        dataclasses.replace(turn, advantage=advantage) for turn, advantage in zip(turns, advantages, strict=True)
-    ]
-    return with_advantages, {name: row for name, row in figures.items() if name not in frozen}
+    pairs = zip(turns, advantages, strict=True)
+    return [dataclasses.replace(turn, advantage=advantage) for turn, advantage in pairs], statistics
 
 
 def uninformative(turns: Iterable[Turn]) -> set[Group]:

@@ -8,10 +8,12 @@ same bits.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -27,7 +29,7 @@ from runtime.learning import losses, passes, shards
 from runtime.learning.batches import MicroBatch, micro_batches
 from runtime.learning.objective import Objective
 from runtime.learning.optimizer import adamw, learning_rate, load_whole_state, move_state, whole_state
-from runtime.learning.updates import BadUpdates, Sums, UpdateMetrics, added, merged, named
+from runtime.learning.updates import BadUpdates, Sums, UpdateMetrics, merged, named
 from runtime.learning.weights import AdapterWeights, FullWeights, Weights
 from runtime.records import Turn
 
@@ -90,33 +92,37 @@ class Learner:
         if not turns:
             return UpdateMetrics(self.version)
         parts = []
-        with self._at_work():
-            # With one update the old policy is that of the very pass that has the gradient.
-            old = self._all_logprobs(turns) if self.train.mini_updates > 1 else [None] * len(turns)
-            for rows in torch.randperm(len(turns), generator=self.generator).tensor_split(self.train.mini_updates):
-                if len(rows):
-                    parts.append(self._mini_update([(turns[row], old[row]) for row in rows.tolist()], agent_norms))
-        self.version += any(part.updates for part in parts)
+        try:
+            with self._at_work():
+                # With one update the old policy is that of the very pass that has the gradient.
+                old = self._all_logprobs(turns) if self.train.mini_updates > 1 else [None] * len(turns)
+                for rows in torch.randperm(len(turns), generator=self.generator).tensor_split(self.train.mini_updates):
+                    if len(rows):
+                        parts.append(self._mini_update([(turns[row], old[row]) for row in rows.tolist()], agent_norms))
+        finally:  # also where the last of them was one too many
+            self.version += any(part.updates for part in parts)
         return merged(parts, self.version)
 
     def logprobs(self, turns: Sequence[Turn]) -> list[Tensor]:
         """Log-probabilities of each turn's response tokens at its temperature, in order, on the CPU."""
-        with self._at_work():
+        with self._at_work(optimizer=False):
             return self._all_logprobs(turns)
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of what the model's engine takes, see `Weights.export`, in the model's number format, on the CPU."""
-        return {name: value.to(self.dtype) for name, value in self.trained.export().items()}
+        with self._together():
+            return {name: value.to(self.dtype) for name, value in self.trained.export().items()}
 
     def save(self, folder: str | Path) -> None:
         """Write weights, configuration and tokenizer in the Hugging Face layout, and what training needs to go on."""
-        self.trained.save(Path(folder))
+        with self._together():
+            self.trained.save(Path(folder))
+            optimizer = whole_state(self.optimizer)
         state = {
-            "optimizer": whole_state(self.optimizer),
+            "optimizer": optimizer,
             "generator": self.generator.get_state(),
             "version": self.version,
             "updates": self.updates,
-            "bad_in_a_row": self.bad_in_a_row,
         }
         if shards.rank() == 0:
             self.tokenizer.save_pretrained(folder)
@@ -133,29 +139,36 @@ class Learner:
             self.trained.load(Path(folder))
             state: dict[str, Any] = torch.load(Path(folder) / STATE, map_location="cpu", weights_only=True)
             load_whole_state(self.optimizer, state["optimizer"])
+            self.generator.set_state(state["generator"])
+            self.version, self.updates = state["version"], state["updates"]
         except (UserError, *_UNREADABLE) as error:
             raise UserError(
                 f"{folder} holds no checkpoint of policy {self.policy.name}: {str(error) or type(error).__name__}",
                 "name a checkpoint that this system wrote",
             ) from error
-        self.generator.set_state(state["generator"])
-        self.version, self.updates, self.bad_in_a_row = state["version"], state["updates"], state["bad_in_a_row"]
 
     @contextmanager
-    def _at_work(self) -> Iterator[None]:
-        """Everything is on the device; with `offload` it waits in the CPU's memory before and after."""
-        if not self.offload:
-            yield
-            return
-        self._move(self.device)
+    def _at_work(self, optimizer: bool = True) -> Iterator[None]:
+        """What is needed is on the device; with `offload` it waits in the CPU's memory before and after. What a GPU's memory
+        was used for is given back, since engines may share it."""
+        if self.offload:
+            self._move(self.device, optimizer)
         try:
             yield
         finally:
-            self._move(_CPU)
+            if self.offload:
+                self._move(_CPU, optimizer)
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
 
-    def _move(self, device: torch.device) -> None:
+    def _together(self) -> AbstractContextManager[None]:
+        """In which shards can be put together: where the ranks can talk, which on GPUs is not the CPU's memory."""
+        return self._at_work() if shards.world() > 1 else nullcontext()
+
+    def _move(self, device: torch.device, optimizer: bool = True) -> None:
         self.trained.to(device)
-        move_state(self.optimizer, device)
+        if optimizer:
+            move_state(self.optimizer, device)
 
     def _all_logprobs(self, turns: Sequence[Turn]) -> list[Tensor]:
         """See `logprobs`."""
@@ -183,7 +196,7 @@ class Learner:
         sums, norms = self._gradient(pairs, agent_norms)
         limit = self.policy.optimizer.grad_clip or math.inf
         norm = float(shards.whole(torch.nn.utils.clip_grad_norm_(self.parameters, limit)))
-        bad = sums.bad
+        bad: Sequence[Turn] = sums.bad
         if bad or not math.isfinite(norm):
             bad = bad or self._culprits(pairs)
             self._count_bad(bad)
@@ -208,36 +221,37 @@ class Learner:
         self, pairs: Sequence[tuple[Turn, Tensor | None]], agent_norms: bool
     ) -> tuple[Sums, dict[str, float]]:
         """Leave the mini-batch's gradient in the parameters; sums over it, and the agents' own norms where asked for."""
-        sums = Sums()
-        norms: dict[str, float] = {}
         denominator = self.objective.denominator([turn for turn, _ in pairs])
-        if agent_norms:
-            total = [torch.zeros_like(parameter) for parameter in self.parameters]
+        norms: dict[str, float] = {}
+        if not agent_norms:
+            sums = self._accumulate(pairs, denominator)
+        else:
+            sums, total = Sums(), [torch.zeros_like(parameter) for parameter in self.parameters]
             for agent in self.agents:
-                self._accumulate([pair for pair in pairs if pair[0].agent == agent], denominator, sums)
+                sums += self._accumulate([pair for pair in pairs if pair[0].agent == agent], denominator)
                 own = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
                 norms[agent] = float(shards.whole(torch.nn.utils.get_total_norm(own)))
                 torch._foreach_add_(total, own)
                 self.optimizer.zero_grad()
             for parameter, value in zip(self.parameters, total, strict=True):
                 parameter.grad = value
-        else:
-            self._accumulate(pairs, denominator, sums)
-        return added(shards.gathered(sums)), norms
+        return functools.reduce(operator.add, shards.gathered(sums)), norms
 
-    def _accumulate(self, pairs: Sequence[tuple[Turn, Tensor | None]], denominator: float, sums: Sums) -> None:
+    def _accumulate(self, pairs: Sequence[tuple[Turn, Tensor | None]], denominator: float) -> Sums:
         """Add the gradient of these turns' part of the loss; what has none is only read, for the figures."""
-        moving = [pair for pair in pairs if self.objective.moves(pair[0])]
-        still = [pair for pair in pairs if not self.objective.moves(pair[0])]
-        self._pass(moving, denominator, sums)
+        with_gradient = [pair for pair in pairs if self.objective.has_gradient(pair[0])]
+        without = [pair for pair in pairs if not self.objective.has_gradient(pair[0])]
+        sums = self._pass(with_gradient, denominator)
         with torch.no_grad():
-            self._pass(still, denominator, sums)
-        if not moving:
+            sums += self._pass(without, denominator)
+        if not with_gradient:
             for parameter in self.parameters:
                 parameter.grad = torch.zeros_like(parameter)
+        return sums
 
-    def _pass(self, pairs: Sequence[tuple[Turn, Tensor | None]], denominator: float, sums: Sums) -> None:
-        """Micro-batch by micro-batch, backward too where gradients are on."""
+    def _pass(self, pairs: Sequence[tuple[Turn, Tensor | None]], denominator: float) -> Sums:
+        """Micro-batch by micro-batch, backward too where gradients are on; the sums over this rank's."""
+        sums = Sums()
         for batch, mine in self._share([turn for turn, _ in pairs]):
             known = [values for row in batch.rows if (values := pairs[row][1]) is not None]
             old = torch.cat(known).to(self.device) if known else None
@@ -245,13 +259,15 @@ class Learner:
             if self.objective.needs_reference:
                 with torch.no_grad(), self.trained.start() as start:
                     reference = self._logprobs(start, batch)
-            counted = sums if mine else Sums()
-            counted.read += batch.input_ids.numel()
-            counted.padding += batch.padding
+            read = Sums(read=batch.input_ids.numel(), padding=batch.padding)
             for where, logits in passes.parts(self.trained.net, batch, self.dtype):
-                loss = self.objective.loss(batch, where, logits, old, reference, denominator, counted)
+                loss, part = self.objective.loss(batch, where, logits, old, reference, denominator)
+                read += part
                 if loss.requires_grad:  # FSDP averages gradients over the ranks
                     torch.autograd.backward(loss * (shards.world() if mine else 0))
+            if mine:
+                sums += read
+        return sums
 
     def _share(self, turns: Sequence[Turn]) -> Iterator[tuple[MicroBatch, bool]]:
         """This rank's micro-batches. All ranks get equally many, because they run a sharded model together: where there

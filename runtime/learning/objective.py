@@ -1,10 +1,11 @@
 """What a policy's turns are trained for: the one loss with every agent's own coefficients on that agent's tokens.
 
-Made once from settings and algorithm; it holds no weights. Legend: B turns, T response tokens, V vocabulary.
+Made once from settings and algorithm; it holds no weights. Legend: B turns, N response tokens, n of them in a part, V vocabulary.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -39,7 +40,7 @@ class Objective:
         regularized = (self._column("kl") != 0) | (self._column("entropy") != 0)
         self._regularized = {name for name, value in zip(agents, regularized.tolist(), strict=True) if value}
 
-    def moves(self, turn: Turn) -> bool:
+    def has_gradient(self, turn: Turn) -> bool:
         """Whether the turn has a gradient: without an advantage only a KL or an entropy bonus gives it one."""
         return bool(turn.advantage) or turn.agent in self._regularized
 
@@ -57,9 +58,8 @@ class Objective:
         old_logprobs: Tensor | None,
         ref_logprobs: Tensor | None,
         denominator: float,
-        sums: Sums,
-    ) -> Tensor:
-        """The part of its mini-batch's loss that some tokens of a micro-batch make, with gradient; `sums` grow by it.
+    ) -> tuple[Tensor, Sums]:
+        """The part of its mini-batch's loss that some tokens of a micro-batch make, with gradient, and the sums over them.
         `logits` (n, V) are at the turns' temperatures, the log-probabilities (N,) of all tokens of the micro-batch; without
         `old_logprobs` this very pass is the old policy."""
         logprobs = losses.token_logprobs(logits, batch.tokens[where])
@@ -69,34 +69,38 @@ class Objective:
         reference = None if ref_logprobs is None else ref_logprobs[where]
         engine = batch.logprobs[where]
         clip_low, clip_high, kl, bonus, weight = self._coefficients(batch)[:, batch.owners[where]]
-        # Every token is a sequence of its own here: its share of its turn is in the weight, the turns are in the denominator.
-        result = losses.policy_loss(
-            logprobs[:, None],
-            old[:, None],
+        tokens = losses.token_losses(
+            logprobs,
+            old,
             batch.advantages[where],
-            torch.ones_like(logprobs[:, None], dtype=torch.bool),
-            clip_low=clip_low[:, None],
-            clip_high=clip_high[:, None],
-            engine_logprobs=engine[:, None],
+            clip_low=clip_low,
+            clip_high=clip_high,
+            engine_logprobs=engine,
             tis=self.tis,
-            entropy=entropy[:, None] if self.needs_entropy else None,
-            entropy_coefficient=bonus[:, None],
-            ref_logprobs=None if reference is None else reference[:, None],
-            kl_coefficient=kl[:, None],
+            entropy=entropy if self.needs_entropy else None,
+            entropy_coefficient=bonus,
+            ref_logprobs=reference,
+            kl_coefficient=kl,
             kl_estimator=self.algorithm.kl_estimator,
-            weight=weight[:, None],
-            denominator=denominator,
+            weight=weight,
         )
+        loss = tokens.loss.sum() / denominator
         with torch.no_grad():
             gap = (old - engine).abs()
             divergence = gap.new_zeros(1) if reference is None else losses.kl(logprobs, reference, "k1")
-            clipped, approx_kl = result.clip_share * len(gap), result.approx_kl * len(gap)
-            figures = [result.loss, clipped, approx_kl, entropy.sum(), divergence.sum(), gap.sum(), gap.max()]
-            sums.add(len(gap), *torch.stack(figures).tolist())
-            if not result.loss.isfinite():
-                bad = batch.turns_of(batch.owners[where][~result.turn_losses.isfinite()])
-                sums.bad += [turn for turn in bad if turn not in sums.bad]
-        return result.loss
+            figures = {
+                "loss": loss,
+                "clipped": tokens.clipped.sum(),
+                "approx_kl": tokens.approx_kl.sum(),
+                "entropy": entropy.sum(),
+                "kl": divergence.sum(),
+                "gap": gap.sum(),
+                "gap_max": gap.max(),
+            }
+            numbers = dict(zip(figures, torch.stack([*figures.values()]).tolist(), strict=True))
+            finite = math.isfinite(numbers["loss"])
+            bad = [] if finite else batch.turns_of(batch.owners[where][~tokens.loss.isfinite()])
+        return loss, Sums(tokens=len(gap), bad=tuple(bad), **numbers)
 
     def _coefficients(self, batch: MicroBatch) -> Tensor:
         """The settings of every turn's agent, (5, B), with the weight of one token for the last of them."""

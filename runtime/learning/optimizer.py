@@ -50,11 +50,11 @@ def whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def load_whole_state(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Go on from what `whole_state` gave."""
+    """Go on from what `whole_state` gave, with the settings that the optimiser was made with."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in state["state"].items():
         like = parameters[index]
         for name, value in values.items():
             if value.shape == like.shape:
                 values[name] = shards.part(value.to(like.device), like)
-    optimizer.load_state_dict(state)
+    optimizer.load_state_dict(state | {"param_groups": optimizer.state_dict()["param_groups"]})

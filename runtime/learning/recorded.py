@@ -16,8 +16,8 @@ from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import system_of
 from drmas_dsl.graph.serialize import from_json
 from drmas_dsl.graph.settings import Train
-from runtime.learning.advantages import AgentStatistics, agent_statistics
-from runtime.learning.credit import Group, estimate, scored
+from runtime.learning.advantages import AgentStatistics
+from runtime.learning.credit import Group, credit
 
 Row = dict[str, Any]  # step, question, trajectory, agent, score; later also advantage
 
@@ -54,21 +54,17 @@ def recompute(recorded: Recorded) -> tuple[list[Row], dict[str, AgentStatistics]
         UserError: there is no such normalisation or algorithm.
     """
     rows = recorded.rows
-    turns, agents = scored(
+    advantages, statistics = credit(
+        recorded.train,
+        recorded.frozen,
+        recorded.shrunk,
         steps=[row.get("step", 0) for row in rows],
         questions=[row["question"] for row in rows],
         trajectories=[row["trajectory"] for row in rows],
         agents=[row["agent"] for row in rows],
         scores=[row["score"] for row in rows],
-        frozen=recorded.frozen,
-        shrunk=recorded.shrunk,
     )
-    advantages = estimate(turns, recorded.train).tolist()
-    figures = dict(zip(agents, agent_statistics(turns), strict=True))
-    return (
-        [row | {"advantage": advantage} for row, advantage in zip(rows, advantages, strict=True)],
-        {agent: row for agent, row in figures.items() if agent not in recorded.frozen},
-    )
+    return [row | {"advantage": advantage} for row, advantage in zip(rows, advantages, strict=True)], statistics
 
 
 def table(rows: Sequence[Row], figures: Mapping[str, AgentStatistics]) -> str:
@@ -126,9 +122,8 @@ def _read_run(folder: Path) -> Recorded:
             rows += [_turn(turn, place) | _step(turn, place) for turn in turns]
     if not rows:
         raise UserError(f"{folder} holds no turns: every trajectory of it failed", "name a run that has trained")
-    frozen = {agent for policy in system.policies.values() if policy.frozen for agent in policy.agents}
-    frozen |= {name for name, agent in system.agents.items() if agent.frozen}
-    return Recorded(tuple(rows), system.train, frozenset(frozen), frozenset(shrunk))
+    frozen = frozenset(name for name, agent in system.agents.items() if agent.frozen)
+    return Recorded(tuple(rows), system.train, frozen, frozenset(shrunk))
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Row]]:

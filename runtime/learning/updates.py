@@ -16,10 +16,10 @@ class BadUpdates(UserError):
     """Too many updates in a row had a loss or gradient that is not finite."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Sums:
-    """Totals over the tokens of a mini-batch, filled part by part; `read` are the tokens of prompts, responses and padding;
-    `bad` are turns whose loss is not finite."""
+    """Totals over the tokens of a mini-batch, or of a part of it; `gap_max` is the largest. `read` are the tokens of
+    prompts, responses and padding; `bad` are turns whose loss is not finite, each once."""
 
     tokens: int = 0
     loss: float = 0.0
@@ -31,38 +31,25 @@ class Sums:
     gap_max: float = 0.0
     read: int = 0
     padding: int = 0
-    bad: list[Turn] = dataclasses.field(default_factory=list)
+    bad: tuple[Turn, ...] = ()
 
-    def add(
-        self,
-        tokens: int,
-        loss: float,
-        clipped: float,
-        approx_kl: float,
-        entropy: float,
-        kl: float,
-        gap: float,
-        gap_max: float,
-    ) -> None:
-        """Count some tokens with the totals over them."""
-        self.tokens += tokens
-        self.loss += loss
-        self.clipped += clipped
-        self.approx_kl += approx_kl
-        self.entropy += entropy
-        self.kl += kl
-        self.gap += gap
-        self.gap_max = max(self.gap_max, gap_max)
+    def __add__(self, other: Sums) -> Sums:
+        """The sums over both."""
+        names = [field.name for field in dataclasses.fields(Sums)]
+        added = {name: getattr(self, name) + getattr(other, name) for name in names}
+        new = tuple(turn for turn in other.bad if turn not in self.bad)
+        return Sums(**added | {"gap_max": max(self.gap_max, other.gap_max), "bad": self.bad + new})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpdateMetrics:
-    """What one step did to a policy: means over its mini-updates; NaN where nothing was measured.
+    """What one step did to a policy: counts over its mini-updates, means of the rest, `engine_logp_gap_max` the largest;
+    NaN where nothing was measured.
 
     `grad_norm` is taken before clipping; `clip_share`, `entropy` (nats), `kl` (k1 against the frozen start) and
     `approx_kl` (k1 against the policy before the step) are means over tokens; `engine_logp_gap` is the distance of the
-    learner's log-probabilities from the engine's; `padding_share` is the share of the tokens read that only filled up. `skipped` updates were not finite, because of the turns that `bad`
-    names. `agent_grad_norm` is measured on demand.
+    learner's log-probabilities from the engine's; `padding_share` is the share of the tokens read that only filled up.
+    `skipped` updates were not finite, because of the turns that `bad` names. `agent_grad_norm` is measured on demand.
     """
 
     weights_version: int
@@ -114,16 +101,6 @@ class UpdateMetrics:
             agent_grad_norm=norms,
             bad=(named(bad),) if bad else (),
         )
-
-
-def added(parts: Sequence[Sums]) -> Sums:
-    """The sums of all ranks in one."""
-    totals = ("tokens", "loss", "clipped", "approx_kl", "entropy", "kl", "gap", "read", "padding")
-    return Sums(
-        **{name: sum(getattr(part, name) for part in parts) for name in totals},
-        gap_max=max(part.gap_max for part in parts),
-        bad=[turn for part in parts for turn in part.bad],
-    )
 
 
 def merged(parts: Sequence[UpdateMetrics], version: int) -> UpdateMetrics:

@@ -283,11 +283,11 @@ def _number(what: str, value: Any) -> float:
 
 def _numbered(events: list[Turn | ToolCall]) -> tuple[Turn | ToolCall, ...]:
     """The events with their turns numbered in order, now that the branches are in order."""
-    numbers = iter(range(len(events)))
-    return tuple(
-        replace(event, index=number) if isinstance(event, Turn) and event.index != (number := next(numbers)) else event
-        for event in events
+    turns = [event for event in events if isinstance(event, Turn)]
+    numbered = iter(
+        [turn if turn.index == number else replace(turn, index=number) for number, turn in enumerate(turns)]
     )
+    return tuple(next(numbered) if isinstance(event, Turn) else event for event in events)
 
 
 async def _guarded(who: str, awaitable: Awaitable[T]) -> T:

@@ -18,7 +18,7 @@ from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import ordered_edges, start_of, system_of
 from drmas_dsl.graph.expressions import parts
 from drmas_dsl.graph.settings import Agent, Chat, Expression, Output, Sampling, System, Tool
-from runtime.models import context_length
+from runtime.models import REMOTE_BYTES, context_length, is_remote
 from runtime.rollout import prompts
 from runtime.rollout.failures import Failure, described
 from runtime.rollout.functions import BUILT_IN, Function, find, resolved
@@ -43,7 +43,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """An agent made ready to speak. `room` is the longest prompt that leaves `max_tokens` of the context free."""
+    """An agent made ready to speak. `room` is the longest prompt that leaves `max_tokens` of the context free, in ids."""
 
     agent: Agent
     sampling: Sampling
@@ -156,8 +156,8 @@ def _speaker(system: System, agent: Agent, tokenizer: Any, overrides: Mapping[st
     sampling = replace(agent.sampling, **overrides)
     chat = _over(agent.chat, model.chat)
     context = context_length(model, system.base)
-    room = context - sampling.max_tokens
-    if room < 1:
+    left = context - sampling.max_tokens
+    if left < 1:
         raise UserError(
             f"agent {agent.name} may write {sampling.max_tokens} tokens, and the context of model {model.name} has {context}",
             f"lower {agent.name}.sampling.max_tokens, or raise {model.name}.context",
@@ -170,6 +170,7 @@ def _speaker(system: System, agent: Agent, tokenizer: Any, overrides: Mapping[st
     def decode(ids: tuple[int, ...]) -> str:
         return tokenizer.decode(ids, skip_special_tokens=True)
 
+    room = left * REMOTE_BYTES if is_remote(model) else left
     parsers = tuple(_parser(system, output) for output in agent.outputs)
     return Speaker(agent, sampling, room, prompts.template(agent.prompt), encode, decode, parsers)
 

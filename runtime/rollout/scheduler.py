@@ -24,7 +24,7 @@ from runtime.rollout.interpreter import Generator, Walk, walk
 from runtime.rollout.program import prepare
 
 
-class Batches(Protocol):
+class AsyncEngine(Protocol):
     """An engine as the scheduler sees it. An exception in place of a completion fails that request alone."""
 
     async def generate(self, requests: list[Request]) -> Sequence[Completion | Exception]:
@@ -39,7 +39,7 @@ async def rollout(
     step: int,
     group_size: int,
     seed: int,
-    engines: Mapping[str, Batches],
+    engines: Mapping[str, AsyncEngine],
     tokenizers: Mapping[str, Any],
     evaluation: bool = False,
     immediate: bool | None = None,
@@ -77,7 +77,7 @@ async def rollout(
 class Immediate:
     """Passes every request on at once."""
 
-    def __init__(self, engines: Mapping[str, Batches]) -> None:
+    def __init__(self, engines: Mapping[str, AsyncEngine]) -> None:
         self._engines = engines
 
     async def generate(self, model: str, request: Request) -> Completion:
@@ -102,7 +102,7 @@ class Gate:
     """Holds requests back until every walker waits for one. A walker whose tool is at work is not waiting: its next
     request joins the batch."""
 
-    def __init__(self, engines: Mapping[str, Batches], walkers: int) -> None:
+    def __init__(self, engines: Mapping[str, AsyncEngine], walkers: int) -> None:
         self._engines = engines
         self._moving = walkers
         self._waiting: list[_Waiting] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from runtime.records import ToolCall, Turn
@@ -39,18 +39,16 @@ class State:
 
     def branch(self, fork: tuple[int, ...], number: int) -> State:
         """The state in which a branch of the fork at this address begins."""
-        return State(
-            self.program,
-            self.row,
-            self.node,
-            self.latest.new_child(),
-            self.variables.new_child(),
-            list(self.events),
-            len(self.events),
-            Counter(self.iterations),
-            Counter(),
-            (*fork, number, 0),
-            (*self.forks, self.node.name),
+        return replace(
+            self,
+            latest=self.latest.new_child(),
+            variables=self.variables.new_child(),
+            events=list(self.events),
+            inherited=len(self.events),
+            iterations=Counter(self.iterations),
+            visits=Counter(),
+            turn=(*fork, number, 0),
+            forks=(*self.forks, self.node.name),
         )
 
     def join(self, branches: list[State], copies: bool) -> None:

@@ -5,6 +5,7 @@ import signal
 import time
 
 from drmas_dsl.errors import UserError
+from runtime.engines.protocol import EngineBroken
 
 
 class Member:
@@ -22,6 +23,9 @@ class Member:
 
     def fail(self):
         raise KeyError("Nobody")
+
+    def give_up(self):
+        raise EngineBroken("OutOfMemoryError: CUDA out of memory")
 
     def refuse(self):
         raise UserError("no such agent", "name another")

@@ -46,6 +46,12 @@ def test_errors_arrive_as_themselves_and_work_goes_on(worker):
     assert ask(worker, "echo", 3) == 3
 
 
+def test_an_engine_that_is_broken_is_lost_as_if_it_had_died(worker):
+    with pytest.raises(WorkerLost, match="an engine broke: OutOfMemoryError") as caught:
+        ask(worker, "give_up")
+    assert "max_batch" in caught.value.help
+
+
 def test_a_worker_that_dies_is_reported_in_words(worker):
     with pytest.raises(WorkerLost, match="a worker process ended unexpectedly") as caught:
         ask(worker, "die")

@@ -54,7 +54,7 @@ def test_an_engine_that_dies_comes_back_and_answers_as_it_would_have(crew, runne
     assert before[:6] != start[:6]
     assert before[6:] == start[6:]
     assert [completion.weights_version for completion in after] == [1] * 6 + [0] * 6
-    assert crew.losses == {"retried": 12, "restarts": 1}
+    assert crew.lost() == {"retried": 12, "restarts": 1}
 
 
 def test_an_engine_that_dies_idle_is_there_for_the_next_sync(crew, runner):
@@ -112,3 +112,13 @@ def test_a_learner_that_dies_says_so(crew, runner):
 
     with pytest.raises(WorkerLost, match="ended unexpectedly"):
         runner.run(run())
+
+
+def test_an_engine_that_cannot_have_its_weights_again_ends_the_run(crew, runner, monkeypatch):
+    async def refuse(*_):
+        raise ValueError("these are of another size")
+
+    monkeypatch.setattr(engines, "RESTARTS", 1)
+    monkeypatch.setattr(crew.engines["small"], "_restore", refuse)
+    with pytest.raises(EngineLost, match="of another size"):
+        runner.run(killed(crew, crew.engines["small"].generate(asked_of("Solver"))))

@@ -115,9 +115,17 @@ def test_every_rank_of_a_learner_has_a_worker_and_a_gpu_of_its_own():
 def test_several_engines_and_engines_over_several_gpus():
     served = {"small": replace(model(), engine=Call("vllm", {"engines": 2, "tensor_parallel": 2}))}
     parts = seats(system(("A",), models=served, pools=[Pool("main", gpus=5, memory=80.0)]), found(8, 8), learners=True)
-    assert [seat.members[0].name for seat in parts] == ["engine of A", "engine of A, 1", "learner of A"]
-    assert [seat.gpus for seat in parts] == [2.0, 2.0, 1.0]
+    assert [seat.members[0].name for seat in parts] == ["engine of A", "learner of A", "engine of A, 1"]
+    assert [seat.gpus for seat in parts] == [2.0, 1.0, 2.0]
     assert {(seat.pool, seat.memory) for seat in parts} == {("main", 80.0)}
+
+
+def test_engines_and_learners_follow_in_turn_so_that_one_of_each_shares_a_gpu():
+    served = {"small": replace(model(), engine=Call("vllm"))}
+    parts = seats(system(("A", "B"), models=served), found(8, 2), learners=True)
+    names = [seat.members[0].name for seat in parts]
+    assert names == ["engine of A", "learner of A", "engine of B", "learner of B"]
+    assert {seat.gpus for seat in parts} == {0.5}
 
 
 def test_what_no_placement_can_satisfy():

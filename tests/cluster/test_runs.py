@@ -10,11 +10,13 @@ import pytest
 from rich.console import Console
 
 from drmas_dsl.compiler import compile_file
+from drmas_dsl.errors import UserError
 from drmas_dsl.graph.execution import system_of
 from runtime import runfolder, trainer
 from runtime.cluster import engines
 from runtime.cluster.cluster import cluster
 from runtime.cluster.failures import EngineLost, WorkerLost
+from runtime.learning.updates import BadUpdates
 from runtime.metrics import read_metrics
 from tests.cluster.systems import pid_of
 
@@ -38,9 +40,9 @@ def ray():
             yield ray
 
 
-def run(graph, folder, victim=None):
+def run(graph, folder, victim=None, refused=None):
     """A run in this process. In its second step the worker of a member that `victim` picks of the crew is killed while it
-    has been given something to do."""
+    has been given something to do; in step `refused` nothing can be rolled out."""
     folder.mkdir()
     made = runfolder.create(folder, graph, SOURCE, [])
 
@@ -50,6 +52,8 @@ def run(graph, folder, victim=None):
             self._team = team
 
         async def next(self, number):
+            if number == refused:
+                raise UserError("the tool is down")
             if number == 2 and victim:
                 worker = victim(self._team.crew).station.worker
                 pid = await pid_of(worker)
@@ -100,3 +104,24 @@ def test_a_learner_that_dies_ends_the_run_and_names_its_checkpoint(ray, tmp_path
     with pytest.raises(WorkerLost, match="ended unexpectedly") as caught:
         run(graph_of("train.save_every=1"), tmp_path / "run", learner_of)
     assert "step-000001" in caught.value.help
+
+
+def test_what_was_trained_before_a_step_that_cannot_be_is_saved(ray, tmp_path):
+    with pytest.raises(UserError, match="the tool is down"):
+        run(graph_of(), tmp_path / "run", refused=3)
+    folder = runfolder.existing(tmp_path / "run")
+    assert list(folder.checkpoints()) == [2]
+    assert folder.rollouts(2).is_file() and not folder.rollouts(3).exists()
+
+
+def test_updates_that_are_not_finite_leave_the_rollouts_that_they_came_from(ray, tmp_path):
+    text = SOURCE.read_text(encoding="utf-8").replace("equal(result != none, true)", "1e38 * equal(result != none, true)")
+    (tmp_path / "team.mas").write_text(text, encoding="utf-8")
+    (tmp_path / "questions.jsonl").write_bytes((SOURCE.parent / "questions.jsonl").read_bytes())
+    unscaled = ["train.normalize=stats(mean = agent, std = none)", "train.max_bad_updates=1"]
+    graph = compile_file(tmp_path / "team.mas", unscaled)
+    with pytest.raises(BadUpdates, match="not finite"):
+        run(graph, tmp_path / "run")
+    folder = runfolder.existing(tmp_path / "run")
+    (step,) = folder.checkpoints()
+    assert folder.rollouts(step).is_file()

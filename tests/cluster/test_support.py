@@ -63,8 +63,9 @@ def test_gpus_that_are_not_there(monkeypatch):
     greedy = system(pools=[Pool("main", gpus=4), Pool("small", cpus=1)])
     with pytest.raises(UserError, match=r"ask for 4 GPUs, and there are 0: main \(4\)"):
         require_supported(greedy)
-    require_supported(greedy, address="somewhere:6379")  # they may be there
     require_gpus(greedy, 4)
+    monkeypatch.setenv("RAY_ADDRESS", "somewhere:6379")
+    require_supported(greedy)  # they may be there
 
 
 def test_what_waits_off_the_gpu_needs_one(monkeypatch):
@@ -73,8 +74,10 @@ def test_what_waits_off_the_gpu_needs_one(monkeypatch):
     waiting = system(models={"small": replace(model("small"), learner=Learner(offload=True))})
     with pytest.raises(UserError, match=r"`learner\.offload` frees a GPU's memory"):
         require_supported(waiting)
-    require_supported(waiting, address="somewhere:6379")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    require_supported(waiting)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("RAY_ADDRESS", "somewhere:6379")
     require_supported(waiting)
 
 

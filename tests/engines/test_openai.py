@@ -169,7 +169,7 @@ def test_a_withheld_answer_is_no_answer():
 
 def test_context_of_a_remote_model_is_estimated_in_bytes():
     assert models.context_length(remote("http://x"), "") == models.UNLIMITED
-    assert models.context_length(Model("m", engine=Call("openai"), context=100), "") == 300
+    assert models.context_length(Model("m", engine=Call("openai"), context=100), "") == 100
 
 
 def test_a_template_for_a_remote_model_is_refused():

@@ -213,6 +213,32 @@ def test_a_model_that_vllm_has_no_kernels_for_is_refused_at_the_start():
     assert "UserError: vLLM cannot serve model 'small': Unsupported CPU attention" in failed.stderr
 
 
+BROKEN = """
+import dataclasses
+from drmas_dsl.graph.settings import Call
+from runtime.engines.protocol import EngineBroken
+from runtime.engines.vllm import VllmEngine
+from tests.engines.tiny import model, request
+
+engine = VllmEngine(dataclasses.replace(model(hidden=64, heads=2), engine=Call("vllm")), ["a"], "")
+
+def fail():
+    raise MemoryError
+
+engine._engine.step = fail
+for seed in range(2):
+    try:
+        engine.generate([request(b"hi", seed), request(b"ho", seed)])
+    except EngineBroken as error:
+        print(error)
+"""
+
+
+def test_an_engine_whose_step_failed_says_so_to_all_that_ask():
+    done = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.splitlines() == ["MemoryError: MemoryError"] * 2
+
+
 @pytest.mark.ray
 def test_a_vllm_engine_in_its_worker_is_synced():
     import asyncio

@@ -6,8 +6,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,9 +17,8 @@ from graphs.data import make_facts
 from runtime.data import load_rows
 from runtime.evaluate import evaluate
 from runtime.rollout.tools import bm25
-from runtime.team import Team
 from tests.graphs.local import rolled_out
-from tests.rollout.support import TOKENIZER, Scripted
+from tests.rollout.support import Scripted, team
 
 GRAPHS = Path(graphs.__file__).parent
 CORPUS = str(GRAPHS / "data" / "facts_corpus.jsonl")
@@ -86,8 +84,7 @@ def test_who_searches_well_is_rewarded():
 
     room = ["policy.context=8192", "Member.sampling.max_tokens=64"]  # a token is a byte here
     graph = compile_file(GRAPHS / "facts.mas", [TINY, *room, "eval.samples=1", "eval.k=[1]", "turns=4"])
-    team = SimpleNamespace(engines={"policy": Scripted(play)}, tokenizers={"policy": TOKENIZER})
-    results, seen = asyncio.run(evaluate(graph, cast(Team, team)))
+    results, seen = asyncio.run(evaluate(graph, team(graph, Scripted(play))))
     assert set(results) == {"test", "test/one_hop", "test/two_hops"}
     asked = [t for t in seen if t.row["question"].startswith("What is the capital of")]
     assert len(asked) > 20 and sum(t.success for t in asked) / len(asked) > 0.8

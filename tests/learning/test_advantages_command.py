@@ -77,6 +77,7 @@ def test_a_run_brings_its_settings_frozen_agents_and_failures(tmp_path, capsys):
     run_system = dataclasses.replace(
         base,
         policies={**base.policies, "B": frozen},
+        agents={**base.agents, "B": dataclasses.replace(base.agents["B"], frozen=True)},
         train=dataclasses.replace(base.train, normalize=Call("stats", {"mean": "agent", "std": "none"})),
     )
     graph = lowered("flow { A  B  return A.answer }")[0].graph

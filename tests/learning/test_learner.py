@@ -59,7 +59,7 @@ def test_turns_without_a_gradient_are_only_read(more, kept, monkeypatch):
     backward.clear()
     first = short.update(turns)
     assert len(backward) == (10 if more else kept * 10)
-    monkeypatch.setattr(full.objective, "moves", lambda _: True)
+    monkeypatch.setattr(full.objective, "has_gradient", lambda _: True)
     second = full.update(turns)
     torch.testing.assert_close(weights(short), weights(full), atol=1e-6, rtol=1e-5)
     for name, value in dataclasses.asdict(first).items():
@@ -328,3 +328,19 @@ def test_loading_what_is_no_checkpoint_is_an_error(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserError, match="no checkpoint"):
         learner.load(tmp_path)
+
+
+def test_a_checkpoint_goes_on_with_the_settings_of_now(tmp_path):
+    make_learner(optimizer=Optimizer(lr=1e-3, weight_decay=0.5)).save(tmp_path)
+    learner = make_learner(optimizer=Optimizer(lr=2e-3, weight_decay=0.0, betas=(0.5, 0.9)))
+    learner.load(tmp_path)
+    (group,) = learner.optimizer.param_groups
+    assert (group["lr"], group["weight_decay"], tuple(group["betas"])) == (2e-3, 0.0, (0.5, 0.9))
+
+
+def test_an_update_that_is_one_too_many_still_counts_those_before_it():
+    turns = [*make_turns(9), make_turn(prompt=4, response=4, seed=9, advantage=math.inf)]
+    learner = make_learner(mini_updates=2, max_bad_updates=1)
+    with pytest.raises(BadUpdates):
+        learner.update(turns)
+    assert learner.version == (learner.updates > 0)

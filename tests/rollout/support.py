@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import networkx as nx
@@ -13,6 +14,7 @@ from drmas_dsl.graph.execution import MORE
 from drmas_dsl.graph.settings import Agent, Call, Eval, Expression, Model, Output, Sampling, System, Task, Tool, Train
 from runtime.engines.protocol import Completion, Request
 from runtime.models import load_tokenizer
+from runtime.team import Team
 
 TINY = Model(name="m", weights=Call("tiny", {"hidden": 16, "layers": 1, "heads": 2, "seed": 0}), engine=Call("hf"))
 TOKENIZER = load_tokenizer(TINY, "")
@@ -122,3 +124,10 @@ class Scripted:
         cut = len(said) >= request.sampling.max_tokens
         ids = said[: request.sampling.max_tokens] if cut else [*said, END]
         return Completion(tuple(ids), (-0.5,) * len(ids), "length" if cut else "stop", 3)
+
+
+def team(graph: nx.MultiDiGraph, engine: Any) -> Team:
+    """Where all models are served by one engine of a test, and nothing is trained."""
+    system = graph.graph["system"]
+    crew: Any = SimpleNamespace(engines=dict.fromkeys(system.models, engine), learners={}, lost=lambda: [])
+    return Team(system, crew, dict.fromkeys(system.models, TOKENIZER))

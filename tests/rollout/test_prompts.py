@@ -9,7 +9,7 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from drmas_dsl.errors import UserError
-from drmas_dsl.graph.settings import Chat, Sampling
+from drmas_dsl.graph.settings import Call, Chat, Model, Sampling
 from runtime.models import load_tokenizer
 from runtime.rollout.failures import Failure
 from runtime.rollout.program import prepare
@@ -81,3 +81,10 @@ def test_no_room_for_any_prompt_is_the_users_error():
     made = chain(system([agent("A", sampling=Sampling(max_tokens=4096))]), "A")
     with pytest.raises(UserError, match="may write 4096 tokens, and the context of model m has 4096"):
         prepare(made, {"m": TOKENIZER})
+
+
+def test_room_for_a_prompt_of_a_remote_model_is_counted_in_bytes():
+    """Its context is tokens, as everybody counts it, and its ids are bytes: about three to a token."""
+    far = Model("m", engine=Call("openai", {"url": "http://127.0.0.1:9", "model": "x"}), context=100)
+    made = chain(system([agent("A", sampling=Sampling(max_tokens=40))], models={"m": far}), "A")
+    assert prepare(made, {"m": load_tokenizer(far, "")}).speakers["A"].room == 180

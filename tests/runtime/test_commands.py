@@ -91,8 +91,16 @@ def test_a_run_that_goes_on_from_a_checkpoint_ends_as_if_it_had_not_stopped(run,
     folder, _ = run
     drmasc("train", SYSTEM, "--run", tmp_path / "half", "--set", "train.steps=2")
     assert not (tmp_path / "half" / "checkpoints" / "step-000003").exists()
-    drmasc("train", SYSTEM, "--run", tmp_path / "half", "--resume")
+    done = drmasc("train", SYSTEM, "--run", tmp_path / "half", "--resume")
+    assert "Going on with train.steps = 3 (was 2)" in done.stdout
     assert weights(tmp_path / "half", 3) == weights(folder, 3)
+    about, before = (json.loads((path / "run.json").read_text()) for path in (tmp_path / "half", folder))
+    assert (about["overrides"], before["overrides"]) == ([], [])
+    (earlier,) = about["earlier"]
+    assert (earlier["overrides"], earlier["until_step"]) == (["train.steps=2"], 2)
+    assert (tmp_path / "half" / "graph.json").read_text() == (folder / "graph.json").read_text()
+    lines = map(json.loads, (tmp_path / "half" / "rollouts" / "step-000003.jsonl").open(encoding="utf-8"))
+    assert {turn["weights_version"] for line in lines for turn in line["events"]} == {2}
     assert learned(tmp_path / "half") == learned(folder)
 
 

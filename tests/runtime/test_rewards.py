@@ -6,8 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -17,8 +16,7 @@ from drmas_dsl.graph.execution import system_of
 from runtime.data import load_rows
 from runtime.evaluate import DatasetResult, evaluate, results_record
 from runtime.records import Trajectory
-from runtime.team import Team
-from tests.rollout.support import TOKENIZER, Scripted
+from tests.rollout.support import Scripted, team
 
 CORPUS = ["Norway\nIts capital is Oslo.", "Japan\nIts capital is Tokyo.", "Kyoto\nKyoto is a city in Japan."]
 ROWS = [
@@ -69,8 +67,7 @@ def evaluated(folder: Path, task: str, extra: str = "") -> tuple[dict[str, Datas
         SYSTEM + f'{extra}\ntask {{ test = dataset("rows.jsonl")  {task} }}', encoding="utf-8"
     )
     graph = compile_file(folder / "team.mas")
-    team = SimpleNamespace(engines={"m": Scripted(script)}, tokenizers={"m": TOKENIZER})
-    results, seen = asyncio.run(evaluate(graph, cast(Team, team)))
+    results, seen = asyncio.run(evaluate(graph, team(graph, Scripted(script))))
     assert [trajectory.failed for trajectory in seen] == [None] * len(seen)
     names = [next(name for name in SAID if name in trajectory.row["question"]) for trajectory in seen]
     return results, dict(zip(names, seen, strict=True))
@@ -151,8 +148,7 @@ def test_a_generated_task_and_its_verifier(tmp_path: Path):
     def answer(request: Any, prompt: str) -> str:
         return next((f"it is {known}" for question, known in answers.items() if question in prompt), "it is many")
 
-    team = SimpleNamespace(engines={"m": Scripted(answer)}, tokenizers={"m": TOKENIZER})
-    results, seen = asyncio.run(evaluate(graph, cast(Team, team)))
+    results, seen = asyncio.run(evaluate(graph, team(graph, Scripted(answer))))
     assert [t.reward for t in seen][:3] == [1.0] * 3 and seen[3].reward < 0.1
     assert results["test"].avg[1].value == 0.75
 
@@ -168,8 +164,7 @@ def test_the_functions_of_the_documentation(tmp_path: Path):
         a, b = hints[-1].split(" * ")
         return f"<answer>{int(a) * int(b):,}</answer>"
 
-    team = SimpleNamespace(engines={"policy": Scripted(guess)}, tokenizers={"policy": TOKENIZER})
-    _, seen = asyncio.run(evaluate(graph, cast(Team, team)))
+    _, seen = asyncio.run(evaluate(graph, team(graph, Scripted(guess))))
     for trajectory, hint in zip(seen, hints, strict=True):
         a, b = map(int, hint.split(" * "))
         off = abs(a * b - trajectory.row["answer"]) / trajectory.row["answer"]

@@ -78,3 +78,18 @@ def test_a_run_that_goes_on_forgets_what_it_did_beyond_its_checkpoint(tmp_path):
     folder.forget_after(2)
     assert folder.metrics.read_text("utf-8").splitlines() == lines[:2]
     assert sorted((tmp_path / "rollouts").iterdir()) == [folder.rollouts(1), folder.rollouts(2)]
+
+
+def test_a_checkpoint_whose_exchange_was_cut_short_is_the_one_before(tmp_path):
+    folder = RunFolder(tmp_path)
+    for name in ("step-000002", "best"):
+        folder.best.with_name(f"{name}.old").mkdir(parents=True)
+    folder.checkpoint(4).mkdir()
+    folder.checkpoint(4).with_name("step-000004.old").mkdir()  # the new one was complete already
+    with runfolder.alone(tmp_path):
+        pass
+    assert sorted(path.name for path in folder.best.parent.iterdir() if path.suffix != ".old") == [
+        "best",
+        "step-000002",
+        "step-000004",
+    ]

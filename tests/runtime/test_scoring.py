@@ -80,6 +80,20 @@ def test_resampling_algorithms_train_informative_groups_only():
     assert step.informative == {(1, "q")}
 
 
+def test_a_turn_without_company_informs_nobody():
+    lone = [walk(0, turn("A"), turn("B"), reward=1.0), walk(1, turn("A"), reward=1.0)]
+    step = score(system(algorithm=Call("dapo"), lone="raw"), lone)
+    assert not step.informative and not step.turns
+
+
+def test_tokens_of_a_remote_agent_are_those_that_its_server_counts():
+    team = system(algorithm=Call("dapo", {"overlong_buffer": 4, "overlong_penalty": 1.0}))
+    long = turn("A", response_ids=(0,) * 30, usage=(20, 8))  # its ids are bytes
+    step = dataclasses.replace(score(team, [walk(0, long, reward=1.0)]), seconds=2.0)
+    assert step.trajectories[0].turns[0].score == 0.5
+    assert step_metrics(team, step, {}, {"learn": 1.0})["tokens_per_second"]["rollout"] == 4.0
+
+
 def test_overlong_responses_lose_what_dapo_says():
     algorithm = Call("dapo", {"overlong_buffer": 4, "overlong_penalty": 1.0})
     lengths = (6, 8, 10)
@@ -90,7 +104,8 @@ def test_overlong_responses_lose_what_dapo_says():
 def test_metrics_hold_the_step_the_agents_and_the_policies():
     team = system()
     step = score(team, [walk(0, turn("A"), turn("B"), reward=1.0, success=True), walk(1, turn("A"), reward=0.0)])
-    figures = step_metrics(team, step, {"A": {"loss": 0.5}}, {"rollout": 2.0, "learn": 1.0, "sync": 0.0})
+    step = dataclasses.replace(step, seconds=2.0)  # of which the loop may have waited for less
+    figures = step_metrics(team, step, {"A": {"loss": 0.5}}, {"rollout": 0.1, "learn": 1.0, "sync": 0.0})
     assert (figures["reward"], figures["success"], figures["failed"]) == (0.5, 0.5, 0)
     assert figures["tokens_per_second"] == {"rollout": 1.5, "learn": 9.0}
     assert figures["agents"]["A"]["inflation"] == pytest.approx(1.0)
