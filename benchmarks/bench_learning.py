@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.runs import ROOT, Run, mean, permutation_p, spread, train
+from benchmarks.runs import ROOT, Run, holm, mean, permutation_p, spread, train
 
 NORMALIZATIONS = ("agent", "trajectory", "agent_mean", "agent_std", "turn")
 TRAINED = {
@@ -173,20 +173,22 @@ def table(system: str, sharing: str, groups: Mapping[str, Sequence[Run]]) -> str
 
 
 def compared(groups: Mapping[str, Sequence[Run]]) -> str:
-    """Whether the others differ from `agent` beyond seeds, in what is solved."""
-    agent = [solved(run) for run in groups["agent"]]
-    if len(agent) < 2:
+    """Whether the others differ from `agent` beyond seeds, in what is solved and in the reward at the end."""
+    seeds = len(groups["agent"])
+    if seeds < 2:
         return "One seed: no statement about a difference.\n"
-    lines = []
-    for name, group in groups.items():
-        if name != "agent":
-            other = [solved(run) for run in group]
-            p = permutation_p(agent, other)
-            least = permutation_p(range(len(agent)), range(100, 100 + len(other)))
+    least = permutation_p(range(seeds), range(100, 100 + seeds)) * (len(groups) - 1)
+    lines = [
+        f"Permutation tests against `agent`, corrected by Holm for the {len(groups) - 1} of a figure; with so many seeds no p "
+        f"is below {least:.3f}.\n"
+    ]
+    for figure, of in {"solved, test": solved, "reward, last 20": reward_at_the_end}.items():
+        agent, *others = ([of(run) for run in group] for group in groups.values())
+        corrected = holm([permutation_p(agent, other) for other in others])
+        for name, other, p in zip(list(groups)[1:], others, corrected, strict=True):
             verdict = "differ" if p <= 0.05 else "do not differ beyond seed noise"
             lines.append(
-                f"- solved, `agent` - `{name}`: {mean(agent) - mean(other):+.3f}, p = {p:.3f} "
-                f"(permutation test; at least {least:.3f} with so many seeds): they {verdict}."
+                f"- {figure}: `agent` - `{name}` {mean(agent) - mean(other):+.3f}, p = {p:.3f}: they {verdict}."
             )
     return "\n".join(lines) + "\n"
 

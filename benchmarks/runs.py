@@ -82,3 +82,12 @@ def permutation_p(first: Sequence[float], second: Sequence[float]) -> float:
     seen = distance(sum(first))
     dealt = [distance(sum(part)) for part in combinations(values, size)]
     return sum(each >= seen - 1e-12 for each in dealt) / len(dealt)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """p-values of several tests, corrected for their number (Holm 1979)."""
+    corrected, least = [0.0] * len(ps), 0.0
+    for place, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
+        least = max(least, min(1.0, ps[index] * (len(ps) - place)))
+        corrected[index] = least
+    return corrected

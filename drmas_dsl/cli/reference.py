@@ -6,13 +6,14 @@ The same tables serve the checker and `drmasc explain`, so that none of them can
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
 from drmas_dsl.diagnostics.codes import CODES, Code
-from drmas_dsl.graph.settings import BLOCKS, Call, Facts
+from drmas_dsl.graph.settings import BLOCKS, Agent, Call, Facts
+from drmas_dsl.semantics.functions import FUNCTIONS, REQUIRED, Parameter, Signature
 
 EXPLANATIONS = Path(__file__).parents[1] / "diagnostics" / "explanations"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -56,7 +57,7 @@ def setting_text(path: str, entry: tuple[Facts, Field[Any]]) -> str:
         "unit": facts.unit,
         "default": default_text(facts, field),
         "stands in": home_text(block),
-        "note": scope_text(facts),
+        "note": scope_text(path, facts),
     }
     lines = [f"  {name + ':':<11}{text}" for name, text in rows.items() if text]
     return "\n".join([path, f"  {facts.doc}", "", *lines, ""])
@@ -64,14 +65,22 @@ def setting_text(path: str, entry: tuple[Facts, Field[Any]]) -> str:
 
 def type_text(facts: Facts) -> str:
     """A type in words."""
-    kind, optional = facts.type.removesuffix("?"), facts.type.endswith("?")
+    return _type_text(facts.type, facts.choices)
+
+
+def _type_text(type: str, choices: Sequence[str]) -> str:
+    kind, optional = type.removesuffix("?"), type.endswith("?")
     words = {
         "expr": "an expression over the task",
         "text": "a text, or `file(…)`",
         "datasets": "a dataset, or a block of named ones",
         "ref:model": "the name of a model",
         "list:ref:model": "a list of names of models",
-        "enum": " | ".join(facts.choices),
+        "enum": " | ".join(choices),
+        "any": "any value",
+        "data": "files, a folder or a hub id",
+        "package_path": "a file, or one of a package",
+        "list:call:dataset": "datasets",
     }
     text = words.get(kind, kind)
     if kind.startswith("call:"):
@@ -105,7 +114,7 @@ def written(value: Any, quoted: bool = False) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return f'"{value}"' if quoted else value
+        return f'"{value}"'.replace("\n", "\\n") if quoted else value
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(written(item, quoted) for item in value)}]"
     if isinstance(value, Call):
@@ -124,12 +133,32 @@ def home_text(block: str) -> str:
     return f"the block `{block}` of {' and '.join(f'`{owner}`' for owner in owners)}"
 
 
-def scope_text(facts: Facts) -> str:
+def scope_text(path: str, facts: Facts) -> str:
     """What else matters about a setting."""
+    block, _, name = path.rpartition(".")
+    on_agent = (name if block in _HOMES else block) in {field.name for field in fields(Agent)}
     return {
-        "policy": "belongs to a policy: on an agent only where it owns one",
+        "policy": "belongs to a policy: " + ("on an agent only where it owns one" if on_agent else "on the model only"),
         "training": "means nothing for what is frozen",
     }.get(facts.scope, "")
+
+
+def function_text(signature: Signature) -> str:
+    """What `drmasc explain` prints of one function."""
+    lines = [f"  {_parameter_text(parameter)}" for parameter in signature.parameters]
+    head = f"{signature.name}({'…' if lines else ''})  a function of the kind {signature.kind}"
+    return "\n".join([head, f"  {signature.doc}", "", *lines, *([""] if lines else [])])
+
+
+def _parameter_text(parameter: Parameter) -> str:
+    """A parameter as a `param` is written: name, type, default and range."""
+    type = parameter.type if parameter.default else parameter.type.removesuffix("?")  # `= none` says it already
+    text = f"{parameter.name}: {_type_text(type, parameter.choices)}"
+    if parameter.default is not REQUIRED:
+        text += f" = {written(parameter.default, parameter.type.startswith('string'))}"
+    if parameter.low is not None:
+        text += f" in {parameter.low:g}..{'' if parameter.high is None else f'{parameter.high:g}'}"
+    return text
 
 
 def settings_page() -> str:
@@ -159,11 +188,21 @@ def settings_page() -> str:
             else:
                 bounds = " ".join(part for part in (range_text(facts), facts.unit) if part)
                 cells = [type_text(facts), bounds, default_text(facts, field)]
-            scope = scope_text(facts)
+            scope = scope_text(f"{block}.{name}", facts)
             cells.append(facts.doc + (f" ({scope})" if scope else ""))
             row = " | ".join(cell.replace("|", "\\|") for cell in cells)
             out.append(f"| `{name}` | {row} |")
-    return "\n".join(out) + "\n"
+    return "\n".join([*out, *_functions()]) + "\n"
+
+
+def _functions() -> Iterator[str]:
+    """The section on functions: a table for each kind."""
+    yield from ("", "# Functions", "", "With the type, default and range of every argument; given by place or by name.")
+    for kind in dict.fromkeys(kind for kind, _ in FUNCTIONS):
+        yield from ("", f"## {kind}", "", "| function | what it is |", "|---|---|")
+        for signature in (found for (its, _), found in FUNCTIONS.items() if its == kind):
+            arguments = ", ".join(map(_parameter_text, signature.parameters)).replace("|", "\\|")
+            yield f"| `{signature.name}({arguments})` | {signature.doc} |"
 
 
 def codes_page() -> str:

@@ -158,7 +158,9 @@ AGGREGATES = ("token_mean", "sequence_mean_token_sum", "sequence_mean_token_mean
 @dataclass(frozen=True, slots=True)
 class Model:
     """`model name { … }`: weights, and who serves and shares them. The settings of a policy stand here for every
-    agent that names the model; see `Policy` for what became of them."""
+    agent that names the model.
+
+    A `Policy` has what became of them."""
 
     name: str = computed("Its name.", "")
     weights: Any = setting(
@@ -174,7 +176,12 @@ class Model:
     context: int | None = setting(
         "Longest prompt and response together; `none` takes the model's own.", "int?", None, low=1, unit="tokens"
     )
-    dtype: str = setting("Number format of the weights.", "enum", "float32", choices=("float32", "bfloat16"))
+    dtype: str = setting(
+        "Number format of engines and of the learners' forward passes; what learners keep, and checkpoints, is float32.",
+        "enum",
+        "float32",
+        choices=("float32", "bfloat16"),
+    )
     frozen: bool = setting("Acts and is not trained.", "bool", False)
     chat: Chat = setting("Chat format.", "block", Chat)
     optimizer: Optimizer = setting("Optimiser of its policies.", "block", Optimizer, scope="policy")
@@ -201,7 +208,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """`agent Name { … }`, also `role name { … }`, after inheritance. `policy` names the weights that act."""
+    """`agent Name { … }`, also `role name { … }`, which an agent takes over by `agent Name : name { … }`.
+
+    Here as it is after inheritance; `policy` names the weights that act."""
 
     name: str = computed("Its name.", "")
     role: str = setting("Who the agent is; `{{ role }}` in the prompt.", "string", "")
@@ -291,7 +300,7 @@ class Train:
 
 @dataclass(frozen=True, slots=True)
 class Eval:
-    """`eval { … }`."""
+    """`eval { … }`: how a system is measured, by `drmasc eval` and at every `train.eval_every` steps."""
 
     samples: int = setting("Trajectories of one question.", "int", 1, low=1)
     k: tuple[int, ...] = setting("Which avg@k and pass@k to report.", "list:int", (1,), low=1)

@@ -194,15 +194,13 @@ _TABLE = (
         "A randomly initialised model over bytes, for tests.",
     ),
     # Engines.
-    # `timeout`: seconds for one call; `sleep`: gives its memory back while the learners of its pool update. `gpu_memory`: share of
-    # each GPU; `kv_memory`: GiB of cache in place of what that leaves; `max_batch`, `batch_tokens`: requests and tokens of a step;
-    # `eager`: no compilation and no CUDA graphs.
     Signature(
         "hf",
         "engine",
         (_p("max_batch", "int", 256, 1), _p("timeout", "float", 3600.0, 1), _p("sleep", "bool", False)),
         "engine",
-        "transformers, embedded.",
+        "transformers, embedded. `max_batch`: requests at once; `timeout`: seconds for one call; `sleep`: on a GPU, gives its "
+        "memory back while the learners of its pool update.",
     ),
     Signature(
         "vllm",
@@ -219,7 +217,9 @@ _TABLE = (
             _p("sleep", "bool", False),
         ),
         "engine",
-        "vLLM.",
+        "vLLM. `gpu_memory`: its share of each GPU; `kv_memory`: GiB of cache in place of what that leaves; `tensor_parallel`: "
+        "GPUs of one engine; `engines`: how many serve each policy; `max_batch`, `batch_tokens`: requests and tokens of a "
+        "step; `eager`: no compilation and no CUDA graphs; `timeout`, `sleep`: as of `hf`.",
     ),
     Signature(
         "openai",
@@ -232,7 +232,8 @@ _TABLE = (
             _p("concurrency", "int", 16, 1),
         ),
         "engine",
-        "A remote model behind the OpenAI protocol; always frozen.",
+        "A remote model behind the OpenAI protocol; always frozen. `timeout`: seconds for one attempt; `retries`: further "
+        "attempts; `concurrency`: requests at once. The key is read from OPENAI_API_KEY.",
     ),
     # Algorithms. `honours`: `aggregate` (the policy's; the others bring their own) and `deviation` (the normalisation's;
     # the others do not divide).

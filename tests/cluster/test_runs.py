@@ -115,7 +115,9 @@ def test_what_was_trained_before_a_step_that_cannot_be_is_saved(ray, tmp_path):
 
 
 def test_updates_that_are_not_finite_leave_the_rollouts_that_they_came_from(ray, tmp_path):
-    text = SOURCE.read_text(encoding="utf-8").replace("equal(result != none, true)", "1e38 * equal(result != none, true)")
+    text = SOURCE.read_text(encoding="utf-8").replace(
+        "equal(result != none, true)", "1e38 * equal(result != none, true)"
+    )
     (tmp_path / "team.mas").write_text(text, encoding="utf-8")
     (tmp_path / "questions.jsonl").write_bytes((SOURCE.parent / "questions.jsonl").read_bytes())
     unscaled = ["train.normalize=stats(mean = agent, std = none)", "train.max_bad_updates=1"]

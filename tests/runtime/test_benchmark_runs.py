@@ -14,3 +14,8 @@ def test_a_finished_run_with_other_overrides_is_not_taken_for_this_one(tmp_path)
     assert runs.train("lookup", tmp_path, ["train.seed=1"]).figures("reward") == [0.5]
     with pytest.raises(RuntimeError, match="remove it"):
         runs.train("lookup", tmp_path, ["train.seed=2"])
+
+
+def test_p_values_of_several_tests_are_corrected():
+    assert runs.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert runs.holm([0.9, 0.8]) == [1.0, 1.0]
