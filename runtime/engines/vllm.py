@@ -14,7 +14,6 @@ import os
 import queue
 import tempfile
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -38,8 +37,6 @@ _ON_CPU = {
     "TORCHDYNAMO_DISABLE": "1",  # the first generation would compile for 17 seconds
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
-
-PATIENCE = 0.25  # of the time of a step, for requests that follow on what it finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +135,15 @@ class VllmEngine:
         pending: deque[_Waiting] = deque()
         under_way: dict[str, _Waiting] = {}
         numbers = itertools.count()
-        finished, patience = 0, 0.0
         try:
             while True:
                 self._arrived(pending, block=not under_way and not pending)
-                self._followed(pending, finished, patience)
                 while pending and isinstance(pending[0].what, Request):
                     self._admit(str(next(numbers)), pending.popleft(), under_way)
-                finished, start = 0, time.perf_counter()
                 if under_way:
-                    finished = self._step(under_way)
+                    self._step(under_way)
                 elif pending:
                     _do(pending.popleft())
-                patience = PATIENCE * (time.perf_counter() - start)
         except BaseException as error:
             broken = EngineBroken(f"{type(error).__name__}: {first_line(error)}")
             broken.__cause__ = error
@@ -165,14 +158,6 @@ class VllmEngine:
         with contextlib.suppress(queue.Empty):
             while True:
                 pending.append(self._inbox.get_nowait())
-
-    def _followed(self, pending: deque[_Waiting], finished: int, patience: float) -> None:
-        """Wait a little for what follows on the requests that the last step finished: trajectories that were in step then stay
-        so, and a step reads the prompts of all of them."""
-        end = time.perf_counter() + patience
-        with contextlib.suppress(queue.Empty):
-            while len(pending) < finished and (left := end - time.perf_counter()) > 0:
-                pending.append(self._inbox.get(timeout=left))
 
     def _admit(self, name: str, waiting: _Waiting, under_way: dict[str, _Waiting]) -> None:
         assert isinstance(waiting.what, Request)
@@ -211,16 +196,14 @@ class VllmEngine:
         adapter = self._adapters.get(request.policy)
         self._engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids)}, parameters, lora_request=adapter)
 
-    def _step(self, under_way: dict[str, _Waiting]) -> int:
-        """Answer the requests that one step of all of them finishes, and say how many."""
-        before = len(under_way)
+    def _step(self, under_way: dict[str, _Waiting]) -> None:
+        """Answer the requests that one step of all of them finishes."""
         for output in self._engine.step():
             if output.finished:
                 waiting = under_way.pop(output.request_id)
                 assert isinstance(waiting.what, Request)
                 version = self._versions[waiting.what.policy]
                 waiting.answer.set_result(_completion(output.outputs[0], version))
-        return before - len(under_way)
 
 
 def _completion(output: Any, version: int) -> Completion | Exception:

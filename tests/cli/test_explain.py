@@ -7,6 +7,7 @@ import pytest
 from drmas_dsl.cli import reference
 from drmas_dsl.cli.main import main
 from drmas_dsl.diagnostics.codes import CODES
+from drmas_dsl.semantics.functions import FUNCTIONS
 
 
 def test_explains_a_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,7 +42,7 @@ def test_an_unknown_subject_is_an_error_with_a_way_on(
 ) -> None:
     assert main(["explain", subject]) == 1
     err = capsys.readouterr().err
-    assert "there is no finding and no setting" in err
+    assert "there is no finding, setting or function" in err
     assert hint in err or "did you mean" in err
 
 
@@ -56,3 +57,20 @@ def test_the_page_of_codes_names_every_code_once_in_its_table() -> None:
     for code in CODES:
         assert page.count(f"| [{code}](#") == 1
         assert page.count(f"## {code}: ") == 1
+
+
+def test_every_function_is_explained_with_its_arguments(capsys):
+    for kind, name in FUNCTIONS:
+        assert main(["explain", name]) == 0
+        out = capsys.readouterr().out
+        assert f"a function of the kind {kind}" in out
+        for parameter in FUNCTIONS[kind, name].parameters:
+            assert f"  {parameter.name}: " in out
+    assert main(["explain", "vllm"]) == 0
+    assert "gpu_memory: float = 0.9 in 0..1" in capsys.readouterr().out
+
+
+def test_where_a_setting_of_a_policy_may_stand(capsys):
+    for path, where in (("learner.ranks", "on the model only"), ("optimizer.lr", "on an agent only where it owns one")):
+        assert main(["explain", path]) == 0
+        assert where in capsys.readouterr().out

@@ -1,13 +1,10 @@
 """vLLM itself, on whatever device is here, against transformers. Skipped only where it is not installed."""
 
 import dataclasses
-import queue
 import subprocess
 import sys
-import threading
 import time
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -148,30 +145,6 @@ def test_weights_wait_for_what_is_under_way_and_later_requests_for_them(engine, 
         (given,) = future.result()
         expected = net if given.weights_version == 0 else other
         assert scored(expected, asked, given) < 1e-4
-
-
-def test_the_next_step_waits_a_little_for_what_follows_on_the_last():
-    from runtime.engines.vllm import VllmEngine, _Waiting
-
-    engine = VllmEngine.__new__(VllmEngine)  # only its inbox
-    engine._inbox = queue.SimpleQueue()
-
-    def arrive():
-        for seed in range(2):
-            engine._inbox.put(_Waiting(request(b"hi", seed), Future()))
-
-    def waited(finished, patience):
-        pending: deque[_Waiting] = deque()
-        start = time.perf_counter()
-        engine._followed(pending, finished, patience)
-        return len(pending), time.perf_counter() - start
-
-    threading.Timer(0.2, arrive).start()
-    came, seconds = waited(finished=2, patience=60.0)  # for both, and no longer
-    assert came == 2
-    assert seconds < 30.0
-    assert waited(finished=1, patience=0.05)[0] == 0  # nobody comes: in vain, but not for long
-    assert waited(finished=0, patience=60.0)[1] < 30.0
 
 
 def test_a_stop_text_ends_the_response_and_stays(engine, net):
